@@ -2,13 +2,13 @@
 
     python docs/cold_parts.py --data-dir DIRECTORY [--runs 16] [recording ...]
 
-A cold start receives some parts from the model that is trained on the training rows. Rows in which
+A cold start receives some parts of the model that is trained on the training rows. Rows in which
 no sensor was read, such as days without trade, are left out, but the model advances over them. The
-first table shows the regret if a single part is given, the second if a single part is not given. A
-regret is bold if its difference from the first row of its table is significant: the 95 % interval,
-by a bootstrap over the runs and over ten blocks of time, does not contain 0. The script takes
-about 8 minutes of one core. It substitutes private attributes of the posterior, which is only
-acceptable for research.
+first table shows the regret of cold starts that receive a single part, the second the regret of
+cold starts that receive all parts except one. A regret is bold if its difference from the first row
+of its table is significant: the 95 % interval, by a bootstrap over the runs and over ten blocks of
+time, does not contain 0. The script takes about 8 minutes on one core. It replaces private
+attributes of the posterior; this is acceptable only for research.
 """
 
 import argparse
@@ -71,7 +71,7 @@ MISSING = {
     **{f"all but {text}": ALL - {part} for part, text in PARTS.items()},
     "all but season and levels": ALL - COURSE,
 }
-RUNS = {"METR-LA": 8, "PM10 2004": 12, "PM10 2008": 12}  # at most, because they take long
+RUNS = {"METR-LA": 8, "PM10 2004": 12, "PM10 2008": 12}  # most runs, because they take long
 PLACES = [
     "Intel",
     "METR-LA",
@@ -83,14 +83,14 @@ PLACES = [
     "PM10 2008",
 ]
 GUESSES = [(o, f) for f in (GUESS_FACTOR, 1 / GUESS_FACTOR) for o in (GUESS_OFFSET, -GUESS_OFFSET)]
-SHIFT_DAYS = 30  # between two starts, if an interval is a day
-OWNERS = ["L", "E", "E", "L"]  # parts that give a component's first variance; all others: "S"
-DRAWS = 4000  # of the bootstrap
+SHIFT_DAYS = 30  # days between one start and the next, if an interval is a day
+OWNERS = ["L", "E", "E", "L"]  # parts with the first variance of a component; else "S"
+DRAWS = 4000  # number of bootstrap draws
 
 
 @kernel("void(f8[::1], f8[:, ::1], f8[::1], f8[:, :, ::1])")
 def _evolve(m: Array, P: Array, retain: Array, Q: Array) -> None:
-    """Advance the state as `structural.evolve` does; `Q` (n, M, M) is the noise to add."""
+    """Advance the state as `structural.evolve` does; `Q` (n, M, M) is the added noise."""
     n, M, _ = Q.shape
     for a in range(n):
         for i in range(M):
@@ -105,7 +105,7 @@ def _evolve(m: Array, P: Array, retain: Array, Q: Array) -> None:
 
 
 class PartsCovariance(DenseCovariance):
-    """Covariance of a state that begins with a covariance which is not the stationary one.
+    """Covariance of a state whose first covariance differs from the stationary one.
 
     Both covariances have the shape (n, M, M).
     """
@@ -117,14 +117,14 @@ class PartsCovariance(DenseCovariance):
         super().__init__(model, table)
 
     def reset(self) -> None:
-        """Reset the covariance to the first one."""
+        """Reset the covariance to its first value."""
         self._P[:] = 0.0
         for a, block in enumerate(self._first):
             rows = slice(a * self._M, (a + 1) * self._M)
             self._P[rows, rows] = block
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance by an interval, towards the stationary covariance."""
+        """Advance by one interval, which moves the covariance towards the stationary one."""
         _evolve(m, self._P, retain, self._stationary * (1.0 - retain**2)[:, None, None])
 
 
@@ -139,7 +139,7 @@ class PartsAuto(AutoPolicy):
 
 
 class Place:
-    """A recording, in standard deviations of its training rows, with a trained and a cold model."""
+    """A recording, standardised by its training rows, with a trained model and a cold model."""
 
     def __init__(self, split: TrainTestSplit) -> None:
         varies = np.nanstd(split.training, axis=0) > 0
@@ -162,7 +162,7 @@ class Place:
         self.cold = cold
 
     def policy(self, given: frozenset[str], guess: tuple[float, float], seed: int) -> Policy:
-        """Return a cold `auto` that has the parts `given` from the trained model.
+        """Return a cold `auto` that receives the parts in `given` from the trained model.
 
         `guess` is the guessed mean, and the factor by which the guessed spread is wrong.
         """
@@ -222,7 +222,7 @@ class Place:
         The blocks cover the time from day 3 on or, if an interval is a day, the test year.
         """
         is_daily = self.day > 1
-        shift = (run + run // 4) % 4  # in 16 runs, each start meets each guess once
+        shift = (run + run // 4) % 4  # 16 runs have 16 different pairs of start and guess
         begin = round(shift * (self.day / 4 if is_daily else SHIFT_DAYS))
         policy = self.policy(given, GUESSES[run % 4], run)
         regret = np.zeros(len(self.values))
@@ -259,7 +259,10 @@ def _places(experiment: ColdStart, name: str, runs: int) -> Iterator[Place]:
 
 
 def _cells(regrets: dict[str, Array], rng: np.random.Generator) -> dict[str, Cell]:
-    """Return the cells of one recording's rows; each array has the shape (runs, blocks)."""
+    """Return the cell of each table row for one recording.
+
+    The arrays in `regrets` have the shape (runs, blocks).
+    """
     reference = next(iter(regrets.values()))
     cells = {}
     for row, each in regrets.items():

@@ -4,9 +4,9 @@
 
 The description of a JSON key is the comment of its field in `messages/documents.py`. The examples
 come from a daemon without a broker, which this script runs for a few intervals. The description of
-a setting is the one that `edge-tvbo config explain` prints, and that of a command is its `--help`.
-The advice for a rejected message is the advice in the log. `TOPICS` is written by hand; a test
-compares it with the topics that a real daemon publishes on.
+a setting is the one that `edge-tvbo config explain` prints. The description of a command is the
+output of its `--help`. The advice for a rejected message is the advice in the log. `TOPICS` is
+written by hand; a test compares it with the topics that a real daemon publishes on.
 """
 
 import ast
@@ -84,7 +84,7 @@ TOPICS = (
         True,
         1,
         "`online` after each connection and every 10 minutes; `offline` when the daemon stops, and "
-        "by its last will when the connection is lost",
+        "when the connection is lost (last will)",
         payload="`online` or `offline`",
     ),
     Topic(
@@ -179,7 +179,7 @@ SUBSCRIBED = (
     ),
     (
         f"`{BASE}/health`",
-        "the daemon's own health, which also shows a second daemon of the same instance"
+        "the health of this daemon, and of a second daemon of the same instance if there is one"
         " ([E415](errors.md#e415-a-second-daemon-of-the-instance-is-running)); with QoS 0",
     ),
     ("`homeassistant.birth`", "`online` when Home Assistant has started"),
@@ -198,15 +198,15 @@ EVENTS: dict[NoticeKind, str] = {
     "clock-step": "the wall clock was set while the daemon was running",
     "clock-synced": "the wall clock, which showed a time before 2026, was set; the event is"
     " `clock-step` if the clock showed a later time, such as that of the last shutdown",
-    "inputs-silent": "no sensor has sent a message for the time `mqtt.silence`, so the daemon"
-    " reconnects",
-    "model-reset": "the model was reset because a reading contradicts it, because the largest"
-    " number of replies (`n_upper`) was reached, or by `cmd/reset`; the text compares the reading"
-    " with the estimate",
+    "inputs-silent": "no sensor has sent a message during the time that `mqtt.silence` sets, so the"
+    " daemon reconnects",
+    "model-reset": "the model was reset, for one of three reasons: a reading contradicts the model,"
+    " the largest number of replies (`n_upper`) was reached, or `cmd/reset` was sent; the text"
+    " compares the reading with the estimate",
     "paused": "`cmd/pause` has paused the field",
     "reload": "the daemon has read the configuration again",
     "resumed": "`cmd/resume` has resumed the field",
-    "second-daemon": "another daemon of the same instance publishes at the broker"
+    "second-daemon": "another daemon of the same instance publishes to the broker"
     " ([E415](errors.md#e415-a-second-daemon-of-the-instance-is-running))",
     "sensor-agrees": "the readings of a faulty sensor agree with the estimate again",
     "sensor-back": "an unresponsive sensor has sent a reading",
@@ -490,8 +490,8 @@ def section(kind: type, example: Any) -> Iterator[str]:
         yield "### Events"
         yield (
             f"If more than {MAX_NAMED_SENSORS} sensors of a field have an event of the same kind in"
-            f" an interval, the log contains only the first {MAX_NAMED_SENSORS} of these events, and"
-            " the number of the remaining events. All events are published on the topic."
+            f" an interval, the log contains only the first {MAX_NAMED_SENSORS} of these events,"
+            " and the number of the remaining events. All events are published on the topic."
         )
         yield table(("event", "topic", "meaning"), events())
 
@@ -703,7 +703,7 @@ COMMANDS = """\
 
 <!-- Written by docs/generate.py; `make docs` updates it. -->
 
-This page contains what `--help`, or `-h`, prints after the name of a command.
+This page contains the help of each command, which the option `--help`, or `-h`, prints.
 [completion](#edge-tvbo-completion) lets a shell complete the names of commands and options.
 
 {main}
@@ -756,7 +756,7 @@ def help_text(command: click.Command) -> list[str]:
 
 
 def in_markdown(text: str) -> str:
-    """Return a part of a help text as Markdown: with code for options, and links to pages."""
+    """Return a part of a help text as Markdown: options become code, and paths of pages links."""
     for written, shown in (("  [", " ["), ("<=", " ≤ "), (">=", " ≥ "), ("*", "\\*")):
         text = text.replace(written, shown)
     parts = text.split("`")

@@ -95,7 +95,7 @@ def error_text(error: EdgeTvboError | OSError) -> str:
 
 @contextmanager
 def naming_file(path: object) -> Iterator[None]:
-    """Add the name of the file `path`, a text or a Path, to disk errors in the `with` block.
+    """Add the file name `path` (a str or a Path) to disk errors in the `with` block.
 
     If the disk is full, Python raises an error that names no file.
 
@@ -200,7 +200,7 @@ class MissingExtra(EdgeTvboError):
         super().__init__(f"{what} is not installed.\n{how}")
         self._arguments = (what, extra)
 
-    def __reduce__(self) -> tuple[Any, ...]:  # a worker process sends its errors pickled
+    def __reduce__(self) -> tuple[Any, ...]:  # a worker process pickles its errors
         return MissingExtra, self._arguments
 
 

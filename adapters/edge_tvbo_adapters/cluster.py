@@ -30,9 +30,9 @@ Outcome = TypeVar("Outcome")
 log = logging.getLogger(__name__)
 
 LOCAL = "local"
-CONNECT_TIMEOUT_S = 10.0  # to wait for the scheduler's reply, and then for its first worker
+CONNECT_TIMEOUT_S = 10.0  # longest wait for the scheduler's reply, and then for its first worker
 REPEAT_S = 0.01  # delay before an ignored SIGINT is sent again
-COMPUTING_PACKAGES = ("edge_tvbo", "numpy", "numba", "scipy")  # results depend on their versions
+COMPUTING_PACKAGES = ("edge_tvbo", "numpy", "numba", "scipy")  # their versions affect the results
 DASK_LOGGERS = ("distributed", "distributed.client")
 WORKER_COMMAND = "dask worker {address} --nthreads 1 --nworkers -1"
 
@@ -161,7 +161,8 @@ def _repeated_interrupts() -> Iterator[None]:
     def repeat(ignored: "sys.UnraisableHookArgs") -> None:
         if main is None or not issubclass(ignored.exc_type, KeyboardInterrupt):
             report(ignored)
-        else:  # with a delay, because an exception raised in this function would be ignored, too
+        else:
+            # Send SIGINT after a delay: an exception in this function would be ignored, too.
             threading.Timer(REPEAT_S, signal.pthread_kill, (main, signal.SIGINT)).start()
 
     sys.unraisablehook = repeat
@@ -257,8 +258,8 @@ def _check_workers(client: "Client") -> None:
     others = {each for each in client.run(_processor).values() if each != _processor()}
     if others:
         log.warning(
-            "Workers have other processors (%s) than this machine (%s): their results may differ "
-            "in the last digits from results of this machine.",
+            "The processors of workers (%s) differ from the processor of this machine (%s): the "
+            "workers' results may differ in the last digits from results of this machine.",
             ", ".join(sorted(others)),
             _processor(),
         )

@@ -29,8 +29,8 @@ begin() {
     cat >"$results" <<END
 # Results of \`make test-arm64\` and \`make wheel-arm64\`
 
-All steps ran on emulated processors. The seconds are times under emulation, and do not show the speed
-of a Pi. A \`+\` after a commit means that there were uncommitted changes.
+All steps ran on emulated processors. The column \`s\` contains the seconds of each step under emulation;
+they do not show the speed of a Pi. A \`+\` after a commit means that there were uncommitted changes.
 
 | make | when | suite | board | MiB | step | s | result |
 | --- | --- | --- | --- | --- | --- | --- | --- |

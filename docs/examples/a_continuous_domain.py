@@ -2,8 +2,8 @@
 A continuous domain
 ===================
 
-Every point of a box is an arm, as for a laser that can point anywhere. The peak moves, so the
-policy has to go on searching after it has found the peak.
+Every point of a box is an arm. For example, a laser can point at any place in the box. The peak
+moves, so the policy has to go on searching after it has found the peak.
 """
 
 import matplotlib.pyplot as plt
@@ -27,8 +27,8 @@ def value(point, t):
 
 
 # %%
-# The length scales are in the units of the corners, one for each dimension. A reading is in
-# the field's unit.
+# There is one length scale for each dimension, in the unit of the corners in this dimension. A
+# reading is in the field's unit.
 
 kernel = SpatialKernel(nu=2.5, length_scale=(1.0, 0.25))
 field = BoxField([0.0, 0.0], [4.0, 1.0], kernel, NOISE_STD**2, candidates=256)

@@ -33,7 +33,7 @@ class ThompsonSampling:
 
 
 # %%
-# In each interval, a share of the field is replaced by a new draw, as the model assumes.
+# In each interval, a share of the field is replaced by a new draw. The model assumes such changes.
 
 field = grid(5, SpatialKernel(length_scale=0.3), NOISE_STD**2)
 L = np.linalg.cholesky(field.kernel + 1e-9 * np.eye(len(field)))

@@ -2,8 +2,9 @@
 Follow a hot spot
 =================
 
-A warm spot moves in a circle over a floor with 49 sensors. One sensor is read in each interval. A
-policy that knows that the field changes follows the spot, although 48 of 49 readings are missing.
+A warm spot moves in a circle over a floor with 49 sensors. One sensor is read in each interval. If
+the model of a policy assumes a changing field, the policy follows the spot, although 48 of 49
+readings are missing.
 """
 
 import matplotlib.pyplot as plt
@@ -24,12 +25,12 @@ truth = 2 * np.exp(-0.5 * (distance / 0.25) ** 2)  # (intervals, sensors)
 
 
 # %%
-# A policy runs in a loop of three calls. `select` returns the sensor to read, `observe` passes its
-# reading to the model, and `advance` ends the interval.
+# A policy runs in a loop of three calls. `select` returns the sensor to read, `observe` passes the
+# reading of this sensor to the model, and `advance` ends the interval.
 
 
 def play(policy):
-    """Return the sensors that a policy selects, (intervals,)."""
+    """Return an array with the sensor that a policy selects in each interval."""
     rng = np.random.default_rng(0)
     arms = np.empty(INTERVALS, int)
     for t in range(INTERVALS):

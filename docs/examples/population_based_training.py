@@ -51,7 +51,7 @@ def best_losses(name, seed):
 runs = {each: [best_losses(each, s) for s in SEEDS] for each in (*POLICIES, "PBT", "random search")}
 for name, each in runs.items():
     more = np.mean(each, axis=1) - np.mean(runs["tv-gp-ucb"], axis=1)
-    half = stats.t.ppf(0.975, len(more) - 1) * stats.sem(more)  # of the 95 % interval
+    half = stats.t.ppf(0.975, len(more) - 1) * stats.sem(more)  # half of the 95 % interval
     print(f"{name:13} {np.mean(each):.3f}, more than tv-gp-ucb by {more.mean():.3f} ± {half:.3f}")
     plt.plot(np.mean(each, axis=0), label=name)
 plt.gca().set(xlabel="interval", ylabel="log10 of the loss of the best learner")

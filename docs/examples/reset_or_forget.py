@@ -2,7 +2,8 @@
 Reset or forget?
 ================
 
-Is it better to reset the model, or to forget? The field changes suddenly, or by 3 % per interval.
+Is it better to reset the model, or to forget old readings gradually? The policies are compared on a
+field that changes suddenly, and on a field that changes by 3 % per interval.
 """
 
 import matplotlib.pyplot as plt
@@ -34,7 +35,7 @@ def steady(t):
 
 
 def mean_regret(name, parameters, share, seed):
-    """Return a policy's regret per interval; `share(t)` is the part of the field that is new."""
+    """Return a policy's regret per interval; `share(t)` is the rate of change in interval t."""
     rng = np.random.default_rng(seed)
     policy = make_policy(name, field, seed=seed, **parameters)
     f, total = L @ rng.standard_normal(len(field)), 0.0

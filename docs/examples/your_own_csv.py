@@ -2,8 +2,9 @@
 Your own CSV
 ============
 
-A file with a row for each time and a column for each sensor is enough to compare policies. Here the
-file is invented and has eight days of five rooms; replace it by your own file.
+A file with a row for each time and a column for each sensor is enough to compare policies. The
+file of this example is invented: it contains five rooms and eight days. Replace it by your own
+file.
 """
 
 import tempfile

@@ -16,8 +16,8 @@ from pathlib import Path
 from sphinx.errors import ExtensionError
 from sphinx.search.en import SearchEnglish
 
-# The pages have some million nodes. With the usual threshold of 700, the collector would visit all
-# nodes often.
+# The pages have millions of nodes. With the usual threshold of 700, the garbage collector would
+# visit all nodes often.
 gc.set_threshold(200_000)
 SearchEnglish.stem = cache(SearchEnglish.stem)  # most words occur on many pages
 
@@ -62,8 +62,8 @@ html_math_renderer = "mathml"
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 
-default_role = "py:obj"  # `name` is a link if the site has the name
-nitpicky = True  # a reference to a name that the site does not have is a warning
+default_role = "py:obj"  # `name` becomes a link if the site describes it
+nitpicky = True  # warn of a reference to a name that the site does not describe
 nitpick_ignore_regex = [("py:obj", ".*")]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -143,7 +143,7 @@ def sections(index):
 
 
 def add_navigation(app, docname, source):
-    """Append the tables of contents to the first page, with a table of all remaining pages."""
+    """Append the tables of contents to the first page, and a table of all remaining pages."""
     source[0] = re.sub(r"(!?\[[^]]*\])\(([^)#:]*)\)", directory_link(docname), source[0])
     if docname != root_doc:
         return

@@ -22,9 +22,9 @@ log = getLogger(__name__)
 
 INTRODUCTION = """# Pictures of the experiments
 
-[experiments.md](../../docs/experiments.md) has the numbers of the full runs, and says what they
-show. The pictures on this page were in `experiments-out` when the site was built. A picture of only
-a few runs shows what is measured, but not which policy is better.
+[experiments.md](../../docs/experiments.md) has the numbers of the full runs, and explains these
+numbers. The pictures on this page were in `experiments-out` when the site was built. A picture of
+only a few runs shows what is measured, but not which policy is better.
 """
 
 

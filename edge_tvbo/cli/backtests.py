@@ -29,7 +29,7 @@ def backtest_of(
     """Return the backtest that the options of a command describe.
 
     `own` contains the values of the options that `own_readings_options` adds, if the command has
-    them.
+    these options.
     """
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.replay import Pace

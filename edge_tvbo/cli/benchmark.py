@@ -74,8 +74,8 @@ def benchmark(
     runs. A later command with the same --seed can add policies, problems or runs. The new tables
     and pictures contain only the policies and problems that the later command names.
 
-    A recording can be a problem, too: add to --problems the name of a dataset, or the path of a CSV
-    file. The command also looks for a CSV file in the directories of --data-dir. The policies learn
+    A recording can be a problem, too: name a dataset, or the path of a CSV file, in --problems. The
+    command also looks for a CSV file in the directories of --data-dir. The policies learn
     from the first three quarters of the recording, and are compared on the last quarter.
     """
     from edge_tvbo.research.benchmark import REGRET, Benchmark, check_pairs, run_benchmark
@@ -96,7 +96,7 @@ def benchmark(
     if refused and policies:
         raise ConfigError("\n".join(f"{name} on {why}" for name, why in refused.items()))
     for name, why in refused.items():
-        click.echo(f"left out: {name}, which cannot be used on {why}", err=True)
+        click.echo(f"left out: the policy {name} cannot be used on {why}", err=True)
     played = [name for name in wanted if name not in refused]
     directory = out or Path("benchmark-out") / f"seed-{seed}"
     with executor_of(cluster, jobs) as executor, progress("benchmark", None) as step:
@@ -116,7 +116,7 @@ def benchmark(
     if len(chosen) > 1 and len(played) > 1:
         _print_ranking(results, REGRET)
     else:
-        for picture in directory.glob("ranks.*"):  # of an earlier command with more problems
+        for picture in directory.glob("ranks.*"):  # left by an earlier command with more problems
             picture.unlink()
         click.echo(_means(results))
     _warn_of_few_runs(runs, len(played))
@@ -186,7 +186,7 @@ def _recording(name: str, data_dir: tuple[str, ...]) -> "Recording":
 
 
 def _problem_of(name: str, recording: "Recording") -> "RecordedField":
-    """Return the benchmark problem of recording `name`, with the training rows of `compare`."""
+    """Return the problem of recording `name`; its training rows are the same as in `compare`."""
     from edge_tvbo.research.problems.recorded_fields import TRAINING_SHARE, RecordedField
     from edge_tvbo.simulation.row_range import split
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-EX_CONFIG = 78  # from sysexits.h; systemd does not restart a daemon that exits with it
+EX_CONFIG = 78  # from sysexits.h; systemd does not restart a daemon with this exit status
 
 
 @click.command()

@@ -14,7 +14,7 @@ RETAINED_TIMEOUT_S = 3.0
 
 
 def history_reader(settings: "Settings") -> "HistoryReader":
-    """Open the decision history for a command of the user; raises `DataError` if there is none."""
+    """Open the decision history for a user's command; raises `DataError` if there is no history."""
     if settings.state.history is None:
         raise DataError('There is no history. Set history = "64MiB" in [state].')
     from edge_tvbo_adapters.storage.history_reader import HistoryReader

@@ -39,7 +39,7 @@ def _day(context: click.Context, option: click.Parameter, text: str | None) -> s
 def _host_names(
     context: click.Context, option: click.Parameter, names: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the dashboard's option `--allow-host`; fail if a name would match no request."""
+    """Return the dashboard's option `--allow-host`; fail if a name is not a host name."""
     from edge_tvbo.config.field_types import host
 
     for name in set(names) - {"*"}:

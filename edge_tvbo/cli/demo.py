@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edge_tvbo.simulation.backtest import Backtest, Result
 
 REAL, SYNTHETIC = "intel-lab", "lab-sample"
-SEEDS = 8  # replays of each baseline, with different seeds
+SEEDS = 8  # number of replays of each baseline, each with its own seed
 MAX_LINE_LENGTH = 118  # characters, on a terminal
 
 
@@ -199,9 +199,9 @@ def simulate(
 
     The sensors of a recording connect to the broker as clients. If a sensor receives {"at": seconds
     since 1970} on its activate topic, the sensor replies with the value that it measured at that
-    time, as {"t": value, "ts": at}. The daemon of the command `run` requests the values of the
-    present time. For this daemon, add --today, which shifts the recording so that the recording
-    ends today.
+    time, as {"t": value, "ts": at}. A daemon that was started with `edge-tvbo run` requests the
+    values of the present time. For such a daemon, add --today, which shifts the recording so that
+    the recording ends today.
 
     With --fields, all fields repeat the same recording, each with its own starting point. The
     starting points are evenly spaced: with 4 fields, the starting point of lab-3 is half a

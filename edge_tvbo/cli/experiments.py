@@ -97,7 +97,7 @@ def experiment(
     default=0.03,
     show_default=True,
     type=NumberRange(0, 1),
-    help="Share of the field that is new in each interval, ε.",
+    help="Share ε of the field that is replaced in each interval.",
 )
 @click.option(
     "--epsilon-range",
@@ -131,7 +131,7 @@ def experiment(
     default=0.1,
     show_default=True,
     type=NumberRange(0, 1, True, True),
-    help="Probability that the bounds do not hold, δ.",
+    help="Probability δ that the bounds do not hold.",
 )
 @json_option
 def bound(noise: float, as_json: bool, **options: Any) -> None:

@@ -54,15 +54,15 @@ def _period(context: click.Context, option: click.Parameter, text: str) -> float
     "--output",
     type=click.Path(path_type=Path),
     callback=output_file,
-    help="Model file to write.  [default: model.json; if CONFIG has several fields, the file that"
-    " the field's setting model names, or a file such as humidity.model.json]",
+    help="Model file to write.  [default: model.json; if CONFIG has several fields, the model file"
+    " that CONFIG names for the field, or a file such as humidity.model.json]",
 )
 @click.option(
     "--period",
     default="auto",
     show_default=True,
     callback=_period,
-    help="Season of the field: day, week, year, none or a duration; auto: found from the data.",
+    help='Season of the field: day, week, year, none or a duration; "auto" finds it in the data.',
 )
 @click.option(
     "--transform",
@@ -87,9 +87,9 @@ def fit(
 
     The setting `model` of a configuration names the model file. The file contains the course of
     each sensor, the covariance of the sensors and how fast the field changes. The model is trained
-    on all days unless --train selects some. The first command below trains a model on the readings
-    that the daemon of lab.toml recorded. The second command trains a model on your own readings in
-    a CSV file.
+    on all days, or on the days that --train selects. The first command below trains a model on the
+    readings that the daemon of lab.toml recorded. The second command trains a model on your own
+    readings in a CSV file.
 
     \b
         edge-tvbo fit lab.toml
@@ -118,7 +118,7 @@ def fit(
     if few := few_readings(backtest.recording, span.first, span.last):
         lines.append(few)
     lines += learned.lines()
-    write(output, backtest.structured_field)  # last: after an error, the old model remains
+    write(output, backtest.structured_field)  # last, so that the old model remains after an error
     origin = "" if config else f", trained on the dataset {source['dataset']}"
     click.echo(f"Wrote {output}{origin}:")
     for line in lines:
@@ -182,7 +182,7 @@ def _echo_next_step(
     if missing:
         click.echo(
             "The model does not contain these sensors, because they have no reading on the "
-            f"training days: {listed(missing)}. To use the model, remove these sensors from the "
-            f"setting sensors in [fields.{field}] of {config}, or fit the model again when the "
+            f"training days: {listed(missing)}. To use the model, remove these sensors from "
+            f"`sensors` in [fields.{field}] of {config}, or fit the model again when the "
             "sensors have readings."
         )

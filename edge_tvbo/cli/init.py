@@ -91,8 +91,8 @@ MAX_LISTED_SENSORS = 12  # largest number of sensors that the output lists for a
     type=click.Choice(["advise", "live"]),
     default="advise",
     show_default=True,
-    help="advise: only publish which sensor to read next; for sensors that report on their own."
-    " live: also activate this sensor; for sensors that reply to a command.",
+    help="advise (for sensors that report on their own): only publish which sensor to read next."
+    " live (for sensors that reply to a command): also activate this sensor.",
 )
 @click.option(
     "--mean",
@@ -113,8 +113,8 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
     The command listens to the broker to find the sensors and their integrations, topics and
     quantities. On a terminal, the command prompts for values that no option sets. Each quantity
     becomes a field, whose sensors may belong to several integrations. The file CONFIG, by default
-    edge-tvbo.toml, contains comments, and `run` accepts it unedited. No file is overwritten. The
-    exit status is 1 if the broker is unreachable, or if no sensor is found on it.
+    edge-tvbo.toml, contains comments, and `run` can use it without changes. No file is overwritten.
+    The exit status is 1 if the broker is unreachable, or if no sensor is found.
     """
     if config.exists():
         raise ConfigError(f"{config} exists already; name another file, or move this one.")
@@ -137,8 +137,8 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
             )
     if answers.sensors and answers.mode == "live":
         raise ConfigError(
-            "--mode live needs sensors that were found by listening. Remove --mode, and edit"
-            " `activate` in the file."
+            "--mode live needs sensors that were found by listening. Remove --mode, and then"
+            " edit `activate` in the file that this command writes."
         )
     if _is_terminal():
         written = _write_after_prompts(context, config, prompted(context, answers))

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from edge_tvbo.setup.sensor_discovery import SensorDiscovery
     from edge_tvbo.setup.sensor_groups import SensorGroup
 
-# Number of printed groups. More groups are printed if they have the first quantity, or a quantity
-# that the user wants.
+# `init` prints this number of groups. It also prints all further groups with the quantity of the
+# first group, or with a quantity that the user wants.
 MAX_LISTED_GROUPS = 9
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
 Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]
@@ -146,7 +146,7 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
 
     sources: list[SourceValues] = []
     readings: dict[str, float] = {}
-    seen: dict[tuple[str, str], str] = {}  # by topic and sensor: the first integration
+    seen: dict[tuple[str, str], str] = {}  # the first integration of each topic and sensor
     for group in groups:
         names = [
             name
@@ -285,7 +285,9 @@ def _listen(answers: Answers, password: str | None) -> "tuple[SensorDiscovery, f
     address, seconds = f"{answers.host}:{answers.port}", answers.seconds or 0.0
     start = monotonic()
     try:
-        click.echo(f"Listening to {address} for {seconds:g} s; Ctrl-C stops earlier.", err=True)
+        click.echo(
+            f"Listening to {address} for {seconds:g} s; press Ctrl-C to stop earlier.", err=True
+        )
         listen(_mqtt(answers, password), "init", seconds, discovery.add_message)
     except KeyboardInterrupt:
         click.echo(
@@ -312,7 +314,7 @@ def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
 
 
 def _password_in(file: Path) -> str:
-    """Return the password that a file contains, for the broker to which `init` listens."""
+    """Return the content of `file`: the password for the broker to which `init` listens."""
     try:
         return file.read_text(encoding="utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError:

@@ -92,7 +92,7 @@ from_option = click.option(
     "--from",
     "first",
     callback=_time,
-    help="Use the readings from this day or time on; a time without a zone is in UTC.",
+    help="Skip readings before this day or time; a time without a zone is in UTC.",
 )
 to_option = click.option(
     "--to", callback=_time, help="Use the readings up to the end of this day, or up to this time."
@@ -100,7 +100,7 @@ to_option = click.option(
 
 
 def by_dataset(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return the completions of an option for a shell: dataset names that begin with `begun`."""
+    """Return the dataset names that begin with `begun`, as completions for a shell."""
     from edge_tvbo_adapters import datasets
 
     return [name for name in datasets.names() if name.startswith(begun)]
@@ -116,7 +116,7 @@ dataset_option = click.option(
 
 
 def by_policy(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return a shell's completions of `begun`, the beginning of a list of policies.
+    """Return completions of `begun`, the beginning of a list of policies, for a shell.
 
     The policies are separated by commas; only the last name is completed.
     """
@@ -249,7 +249,7 @@ def optional_duration(
 
 
 def command_line(context: click.Context) -> str:
-    """Return a command line that reproduces the results of the command that runs.
+    """Return a command line that reproduces the results of the current command.
 
     Options that do not affect the results are left out.
     """

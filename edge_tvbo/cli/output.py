@@ -42,7 +42,7 @@ class Step(Protocol):
     """A function that reports the progress of a command."""
 
     def __call__(self, done: int, total: int | None = None, /) -> None:
-        """Print the progress of a command: `done` steps, of `total` steps if that is known."""
+        """Print how many steps of a command are `done`, and the `total` number if it is known."""
         ...
 
 
@@ -89,7 +89,7 @@ class _Lines:
 
 
 def print_json(document: Any) -> None:
-    """Print a document as JSON, escaped if the output's encoding lacks one of its characters."""
+    """Print a document as JSON, in ASCII if the output's encoding lacks a needed character."""
     import msgspec
 
     try:

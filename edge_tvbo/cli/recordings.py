@@ -190,7 +190,7 @@ def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
         raise ConfigError(f"There is no field {name!r}; allowed: {', '.join(names)}.")
     if not settings.state.dir:
         raise ConfigError(
-            f"{config}: the daemon records no readings, because [state] has no dir; add one, for "
+            f"{config}: the daemon records no readings, because [state] has no dir; set dir, for "
             'example  [state]  dir = "state"'
         )
     return settings, name

@@ -98,7 +98,7 @@ def pace_options(command: Callable[..., None]) -> Callable[..., None]:
     type=click.Choice(["process", "mqtt"]),
     default="process",
     show_default=True,
-    help="Replay in this process, or over a broker with simulated sensors.",
+    help="Replay in this process, or with simulated sensors over a broker.",
 )
 @click.option(
     "--host", default="127.0.0.1", show_default=True, help="Host of the broker, for --via mqtt."
@@ -204,8 +204,8 @@ def compare(
     in this file.
     The textbook baseline kalman-ucb is always replayed, too. The command prints a table of the
     results; its last row is the oracle, which knows all readings. With --out, finished replays are
-    stored in that directory until all replays are finished. Therefore the same command continues
-    with the remaining replays after an interruption.
+    stored in that directory until all replays are finished. After an interruption, the same command
+    continues with the remaining replays.
     """
     from edge_tvbo.research.comparison import compare_policies
     from edge_tvbo.research.reports.summary import ComparisonSummary

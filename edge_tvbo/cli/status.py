@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edge_tvbo.messages.documents import Decision, Health, RetainedState
 
 HEALTH_DELAY_S = 1.2  # longest time from a decision until the health document is published
-MAX_MISSING_REPORTS = 3  # health reports; if more are missing, the daemon is not responding
+MAX_MISSING_REPORTS = 3  # if more health reports are missing, the daemon is not responding
 
 
 @click.command()

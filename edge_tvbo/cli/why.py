@@ -164,7 +164,7 @@ def _stored(history: "HistoryReader", field: str, interval: int | None) -> "Hist
 
 
 def _retained(settings: "Settings", fields: list[str]) -> "RetainedState | LinkError":
-    """Return the retained documents that `why` explains, or the error of reading them."""
+    """Return the retained documents that `why` explains, or the error if reading them failed."""
     try:
         return retained_state(settings, fields)
     except LinkError as error:
@@ -172,7 +172,7 @@ def _retained(settings: "Settings", fields: list[str]) -> "RetainedState | LinkE
 
 
 def _running(retained: "RetainedState | LinkError", field: str) -> "HistoryEntry | None":
-    """Return, for the command `why`, the decision that the broker retains; None without one."""
+    """Return, for the command `why`, the decision that the broker retains; None if it has none."""
     from edge_tvbo.messages.history import HistoryEntry
 
     decision = None if isinstance(retained, LinkError) else retained.selected.get(field)

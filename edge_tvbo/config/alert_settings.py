@@ -23,9 +23,9 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Meta(
             ge=0,
-            description="How far the readings and the estimate of the hot spot must be below the"
-            " threshold before the alert is over, in the unit of the readings. With the objective"
-            ' "min", they must be above the threshold by this amount.',
+            description="The alert is over when the readings and the estimate of the hot spot are"
+            " below the threshold by at least this amount, in the unit of the readings. With the"
+            ' objective "min", they must be above the threshold by this amount.',
             extra={"default": "twice the standard deviation of the noise of a reading"},
         ),
     ] = None

@@ -28,7 +28,7 @@ def cross_check(good: Values, base: Path, payloads: Collection[str] | None, repo
     base : Path
         The directory to which the paths in the settings are relative.
     payloads : collection of str, optional
-        The names of the payload formats; None: do not check the names in `good`.
+        The names of all payload formats. If None, the formats in `good` are not checked.
     report : Report
         Collects the mistakes.
     """

@@ -74,7 +74,7 @@ def _secret(file: Path, key: KeyPath, name: str, report: Report) -> Secret | Non
 
 
 def check_metrics(metrics: Values, base: Path, report: Report) -> None:
-    """Check the table [metrics]; warn if its settings have no effect, because there is no port."""
+    """Check the table [metrics]; warn about settings that have no effect without a port."""
     read_secret(metrics, ("metrics",), "token", base, report)
     is_open = not is_loopback(metrics.get("host", "localhost"))
     is_meant = is_open or metrics.get("token") or metrics.get("allow_hosts")

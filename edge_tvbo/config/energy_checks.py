@@ -16,8 +16,8 @@ def check_energy(
     if field.get("interval") == "on-reading":
         report.add(
             path,
-            'cannot be combined with interval = "on-reading", with which a sensor is activated '
-            'in every interval; set a duration, such as interval = "10min"',
+            'cannot be combined with interval = "on-reading", because this setting activates a '
+            'sensor in every interval; set a duration, such as interval = "10min"',
             code=Code.CONTRADICTION,
         )
     for sensor in energy.get("sensors", ()):

@@ -12,8 +12,8 @@ from edge_tvbo.messages.formatting import listed as listed
 
 KeyPath = tuple[str | int, ...]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-MAX_VALUE_LENGTH = 60  # characters of a value that a message repeats
-MAX_SIMILAR_NAMES = 10  # unknown names for which a similar name is searched; a search takes 60 us
+MAX_VALUE_LENGTH = 60  # a message contains at most this many characters of a value
+MAX_SIMILAR_NAMES = 10  # for this many unknown names, a similar name is searched; 60 us each
 
 
 class Place(NamedTuple):
@@ -80,7 +80,7 @@ class Report:
         self._findings: list[Finding] = []
         self._unknown_names = 0
         self._unfilled = set[KeyPath]()  # settings whose environment variable cannot be used
-        self._deprecated: dict[KeyPath, KeyPath] = {}  # names in the file, by their current names
+        self._deprecated: dict[KeyPath, KeyPath] = {}  # deprecated keys in the file, by current key
         self.warnings: list[ConfigWarning] = []
 
     def add(self, path: KeyPath, text: str, *hints: str, code: Code = Code.WRONG_VALUE) -> None:
@@ -110,7 +110,7 @@ class Report:
         self.add(path, text, near, code=Code.UNKNOWN_NAME)
 
     def add_elsewhere(self, file: Path, line: int, message: str) -> None:
-        """Report an error in another file, which a setting of the configuration names."""
+        """Report an error in another file, whose name is a setting of the configuration."""
         self._findings.append(Finding(str(file), line, 0, "", message, Code.NAMED_FILE))
 
     def deprecate(self, old: KeyPath, new: KeyPath) -> None:
@@ -204,8 +204,9 @@ def shown(value: object) -> str:
 def dot_hint(key: object, value: object, kind: type) -> str:
     """Return the hint that an id with a dot needs quotes; "" if the error has another cause.
 
-    TOML reads an unquoted id with a dot as a `key` with a table as its `value`. The hint is
-    returned if the innermost value in this table has the type `kind`, the type of an id's value.
+    TOML splits an unquoted id at its dots: the first part is the `key`, and its `value` is a table.
+    The hint is returned if the innermost value in this table has the type `kind`, which is the type
+    of an id's value.
 
     >>> dot_hint("mote", {"1": [0, 0]}, list)
     'write an id with a dot in quotes, "mote.1"'

@@ -41,7 +41,9 @@ def check_times(field: Values, path: KeyPath, report: Report) -> None:
 
 
 def _limit_text(limit: float) -> str:
-    """Return `limit`, the longest allowed duration of a setting, in s, as text; round down to ms.
+    """Return the limit of a setting as text, rounded down to ms.
+
+    `limit` is the longest allowed duration, in s.
 
     >>> _limit_text(600 / 7)
     '85714ms'

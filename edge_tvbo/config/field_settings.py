@@ -135,7 +135,7 @@ class SourceCommandSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourceSettings(ReadingSettings, frozen=True, kw_only=True):
-    """One of several sources of a field's readings, such as Zigbee2MQTT beside Tasmota."""
+    """One of several sources of a field's readings, such as Zigbee2MQTT or Tasmota."""
 
     sensors: Annotated[
         tuple[SensorId, ...],
@@ -145,7 +145,7 @@ class SourceSettings(ReadingSettings, frozen=True, kw_only=True):
             description="The ids of the field's sensors whose readings come from this source.",
             extra={
                 "expected": "an array of 1 to 2000 ids of the field's sensors",
-                "default": "all sensors that no other source names",
+                "default": "all sensors that are in no other source",
             },
         ),
     ] = ()
@@ -179,12 +179,12 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     period: Annotated[
         float | Literal["auto"],
         Meta(
-            description="The season: how long it takes until the field repeats itself."
+            description="The season: the time after which the field repeats itself."
             ' "auto": the season of the model; without a model, a day, or a year if the interval is'
-            ' longer than six hours. "week": for a field whose days of the week differ. Only a'
-            " model contains the course of a week, because this course is learned from recorded"
-            ' days. Without a model, "week" has the effect of "day" if the interval is at most six'
-            " hours. A model must have been fitted with the same period.",
+            ' longer than six hours. "week": for a field that differs between the days of'
+            " the week. Only a model contains these differences, because they are learned from"
+            ' recorded days. Without a model, "week" has the effect of "day" if the interval is at'
+            " most six hours. A model must have been fitted with the same period.",
             extra={
                 "parse": field_types.period,
                 "expected": '"auto", "day", "week", "year", "none" or a duration, 1s to 366d',
@@ -260,8 +260,9 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
     readings: Annotated[
         tuple[SourceSettings, ...],
         Meta(
-            description="Sources of the readings, in place of `reading`, if the sensors of a field"
-            " have different topics or formats: one table [[fields.<name>.readings]] per source.",
+            description="Sources of the readings: one table [[fields.<name>.readings]] per source."
+            " Set these tables instead of `reading` if the sensors of a field have different topics"
+            " or formats.",
             extra={"expected": "tables [[fields.<name>.readings]]"},
         ),
     ] = ()

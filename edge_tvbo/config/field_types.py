@@ -90,7 +90,7 @@ def duration_text(value: float) -> str:
 
 def _duration_hint(text: str) -> str:
     """Return a hint with the duration that the invalid `text` probably means; "" if unknown."""
-    # The pattern matches every text, but mypy assumes that it may fail.
+    # The pattern matches every text; mypy does not know this.
     number, unit = re.fullmatch(r"\s*([0-9.]*)\s*(.*?)\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
     known = {"m": "min", "mins": "min", "minutes": "min", "sec": "s", "hours": "h", "": "s"}
     guess = number + known.get(unit.lower(), unit.lower())
@@ -364,7 +364,7 @@ SECRET_FILE = {
 
 
 def directory(value: object) -> str:
-    """Check that a setting can be the name of a directory, or is empty; return it unchanged."""
+    """Check that a setting is empty or can be the name of a directory; return it unchanged."""
     if isinstance(value, str) and "\0" not in value:
         return value
     raise ValueError

@@ -119,7 +119,7 @@ def _introspect(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting
 
 
 def _policy_name(kind: type[PolicySettings]) -> Setting:
-    """Return the setting `name` in the table of a policy, whose struct is `kind`.
+    """Return the setting `name` in a policy's table; `kind` is the struct of the table.
 
     If `kind` is the base struct `PolicySettings`, the setting allows any name. Otherwise, it allows
     only the name of the policy whose struct is `kind`.

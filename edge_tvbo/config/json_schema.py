@@ -1,10 +1,10 @@
 """JSON Schema of the settings, for editors that complete and check a file while it is written.
 
 The schema accepts every file that `load` accepts, with two exceptions. The schema rejects an
-environment variable, such as ${MODE},
+environment variable, such as ${MODE}, in these settings:
 
-- in a setting that allows only a few words, such as "live" and "advise";
-- in a `unit`, if the text with the name of the variable is longer than a unit may be.
+- a setting that allows only a few words, such as "live" and "advise";
+- a `unit`, if the text with the name of the variable exceeds the allowed length of a unit.
 
 The schema also accepts some invalid files, because a schema does not compare settings with each
 other.

@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 
 _EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes a first configuration"
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-_HUGE_NUMBER = re.compile(r"[\d_]{4301,}")  # more digits than int() reads
+_HUGE_NUMBER = re.compile(r"[\d_]{4301,}")  # too many digits for int()
 _DECIMAL_COMMA = re.compile(r"\d,\d")
-# In an inline table, TOML takes the digits after a decimal comma for the next key.
+# In an inline table, TOML reads the digits after a decimal comma as the next key.
 _DECIMAL_COMMA_IN_TABLE = re.compile(r"=\s*[-+]?\d+,\d+\s*$")
 
 
@@ -47,7 +47,7 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
     A warning is logged for
 
     - each setting with a deprecated name;
-    - if there are no errors, each setting that has no effect because of other settings;
+    - each setting that has no effect because of other settings, but only if the file has no errors;
     - each file that was changed after systemd passed it to the daemon (see `credentials`);
     - the configuration, or the file of a secret, if every user of this machine can change it.
 
@@ -70,10 +70,10 @@ def load(path: Path, payloads: Collection[str] | None = None) -> Settings:
 
 
 def load_without_priors(path: Path, payloads: Collection[str] | None = None) -> Settings:
-    """Return the settings as `load` does, but check no model file and no kernel.
+    """Return the settings as `load` does, but without the check of model files and kernels.
 
-    Commands that read recorded readings need neither of the two. One of these commands, `fit`,
-    writes the model file, so the file may not exist yet.
+    Commands that read recorded readings need no model file and no kernel. One of these commands,
+    `fit`, writes the model file, so the file may not exist yet.
     """
     raw, report = _read(path)
     return _built(_checked(raw, path, payloads, report), raw, path, report)
@@ -158,7 +158,7 @@ def _read(path: Path) -> tuple[Values, Report]:
 
 
 def _with_current_names(raw: Values, report: Report) -> Values:
-    """Return the values `raw` of a configuration file, with current names for deprecated names.
+    """Return `raw`, the values of a configuration file, with deprecated names replaced.
 
     Each deprecated name adds a warning to `report`, or an error if `raw` also contains the current
     name.

@@ -160,9 +160,10 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
             " any sensor. While commands have paused all fields, no reading is expected.",
             extra=duration(
                 "1s",
-                default="3 times the longest interval, at least 1min. Only fields with a fixed"
-                ' interval, mode "live" and no energy budget count; if there is no such field, or'
-                " while all such fields are paused, the daemon never reconnects for this reason",
+                default="3 times the longest interval, at least 1min. Fields with interval"
+                ' "on-reading", with a mode other than "live" or with an energy budget are ignored;'
+                " if there are no other fields, or while all other fields are paused, the daemon"
+                " never reconnects for this reason",
             ),
         ),
     ] = None

@@ -20,7 +20,7 @@ class _Listed(NamedTuple):
     """Position of a sensor, as a table or a file lists it."""
 
     position: Position
-    line: int = 0  # of the file; 0 in a table
+    line: int = 0  # line number in the file; 0 in a table
 
 
 def of_sensors(
@@ -165,7 +165,7 @@ def _add_line(number: int, words: list[str], found: dict[str, _Listed]) -> str |
 
 
 def unreadable(error: Exception) -> str:
-    """Return why a file, such as the positions file, cannot be read; the file is not quoted."""
+    """Return why a file, such as the positions file, cannot be read, without text from the file."""
     match error:
         case FileNotFoundError():
             return "does not exist; paths are relative to the directory of the configuration"

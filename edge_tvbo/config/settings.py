@@ -90,7 +90,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of MQTT discovery for Home Assistant; an empty table [homeassistant] enables it."""
+    """Settings of MQTT discovery for Home Assistant; an empty [homeassistant] enables discovery."""
 
     prefix: Annotated[
         str,

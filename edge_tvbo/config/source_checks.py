@@ -79,7 +79,7 @@ def _check_sensors_of_sources(
 ) -> None:
     """Check that each sensor has one source.
 
-    One source may leave out the setting `sensors`. All sensors that no other source names belong to
+    One source may leave out the setting `sensors`. All sensors without another source belong to
     this source.
     """
     sensors = field.get("sensors", ())

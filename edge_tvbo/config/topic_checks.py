@@ -9,7 +9,7 @@ from edge_tvbo.config.reader import Values
 from edge_tvbo.config.source_checks import commands_of, sources_of
 from edge_tvbo.errors import Code
 
-OF_ANY_VALUE = {"time", "timezone"}  # settings that do not choose a value of a message
+OF_ANY_VALUE = {"time", "timezone"}  # settings that do not affect which value of a message is read
 
 
 def check_topics(field: Values, path: KeyPath, report: Report) -> None:
@@ -94,7 +94,7 @@ def check_between_fields(fields: Mapping[str, Values], report: Report) -> None:
 
 
 def _subscribed_topics(fields: Mapping[str, Values]) -> dict[Any, str]:
-    """Return the topics that the daemon subscribes to for `fields`, each with its use in words."""
+    """Return a dict from the topics that the daemon subscribes to, to descriptions of their use."""
     batteries: dict[Any, str] = {}
     readings: dict[Any, str] = {}
     for name, field in fields.items():

@@ -65,7 +65,7 @@ def _in_state(state: StateSettings, raw: dict[str, Any]) -> Iterator[UnusedSetti
 
 def _in_mqtt(mqtt: Mqtt) -> Iterator[UnusedSetting]:
     if mqtt.readonly and mqtt.readonly.username == mqtt.username:
-        reason = "its username is that of the daemon; set the username of another login"
+        reason = "its username is equal to mqtt.username; set the username of another login"
         yield ("mqtt", "readonly"), reason
 
 
@@ -100,7 +100,7 @@ def _in_energy(field: FieldSettings) -> Iterator[UnusedSetting]:
 
 
 def _is_never_affordable(energy: EnergySettings, own: SensorEnergy) -> bool:
-    """Return whether the budgets never allow an activation, or a recommendation, of a sensor."""
+    """Return whether the budgets never allow a sensor to be activated or recommended."""
     cost = energy.cost if own.cost is None else own.cost
     budget = energy.budget if own.budget is None else own.budget
     return any(limit is not None and limit < cost for limit in (budget, energy.field_budget))
@@ -149,7 +149,7 @@ def _in_formats(field: FieldSettings) -> Iterator[UnusedSetting]:
     for index, source in enumerate(field.sources):
         key: KeyPath = ("reading",) if field.reading else ("readings", index)
         if source.payload in FORMATS_WITH_TIME and not has_time[index]:
-            yield (*key, "timezone"), "time is not set; set time to the path of the time"
+            yield (*key, "timezone"), "`time` is not set; set `time` to the path of the time"
     if not any(has_time):
         for limit in ("max_age", "max_future"):
             yield (limit,), "a reading without a time has the time of its arrival"

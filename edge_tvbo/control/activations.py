@@ -118,7 +118,7 @@ class Activations:
         return max(0, self._settings.survey_intervals - self.begun)
 
     def next_deadline(self, began: float, at: float) -> float | None:
-        """Return when the reply of the next sensor is due if the sensor is activated at time `at`.
+        """Return the deadline for the reply of the next sensor, which is activated at time `at`.
 
         All times are in s since 1970; `began` is the start of the interval. The reply of the jth
         sensor of an interval is due j times `reply_timeout` after `began`, so that all activations

@@ -30,7 +30,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import check_arrays, decode_struct, encode_struct, read_bytes
 from edge_tvbo.numerics.types import Mask
 
-NEVER = 0.0  # in place of the time of an event that has not occurred
+NEVER = 0.0  # the time of an event that has not occurred
 NOISE_STDS = 2.0  # default hysteresis, in standard deviations of the noise of a reading
 
 
@@ -43,7 +43,7 @@ class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     announced: bool | None = None  # None in an old snapshot, for which `active` is used
     threshold: float | None = None  # set by a command, in the field's unit; None if unchanged
     configured: float | None = None  # threshold in the settings when the snapshot was taken
-    objective: str | None = None  # of the field; None in the snapshot of an old version
+    objective: str | None = None  # objective of the field; None in an old snapshot
 
 
 class AlertMonitor:

@@ -30,9 +30,9 @@ it is recommended at the time at which an activation of the previous sensor woul
 recommended sensor sends a reading before the next interval, the recommendation counts as answered.
 A sensor is unresponsive if its silence is several times as long as usual (see `report_times`).
 
-If the field has an energy budget, an interval may have no activation. The reason is that no sensor
-has enough energy, or that an activation of the selected sensor is not worth its price (see
-`energy_budget`). The decision of such an interval names the sensor with the highest estimate.
+If the field has an energy budget, an interval can pass without an activation: either no sensor has
+enough energy, or an activation of the selected sensor is not worth its price (see `energy_budget`).
+The decision of such an interval names the sensor with the highest estimate.
 
 Unsolicited readings also update the model, unless `learn_from` is "activated". A rejected reading
 is counted under the reason for its rejection, and does not update the model.
@@ -143,7 +143,7 @@ class Controller:
         match event:
             case Reading():
                 if state.paused and self.settings.follows_readings:
-                    self._set_time(event.received)  # no interval begins that would set the time
+                    self._set_time(event.received)  # during a pause, no new interval sets the time
                 commands, reply = self._readings.handle(event)
                 return commands + self._handle_reply(reply) if reply else commands
             case IntervalElapsed(at=at, intervals=intervals):
@@ -230,7 +230,7 @@ class Controller:
 
     @property
     def interval(self) -> int:
-        """Number of the interval that the controller began last; -1 before the first interval."""
+        """Number of the controller's newest interval; -1 before the first interval."""
         return self._state.interval
 
     @property
@@ -308,7 +308,7 @@ class Controller:
         return self._state.plausible
 
     def check_threshold(self, threshold: float) -> None:
-        """Raise `ConfigError` unless the controller's alert can begin and end at this threshold."""
+        """Raise `ConfigError` if the alert could never begin or never end with this threshold."""
         if self.settings.alert:
             alert = replace(self.settings.alert, threshold=threshold)
             check_levels(self.policy.field, alert, self._state.plausible)

@@ -26,7 +26,7 @@ COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bo
 OF_MODELS = (*COMPARED, Reason.WARMUP)  # reasons that only the text of a policy with a model states
 NO_NAMES: Mapping[str, str] = {}
 LOG_SCALE = "the model works on a log scale, so estimates are medians"
-WIDTH_DECIMALS = 4  # decimals of a decision's width; bounds are rounded far more coarsely
+WIDTH_DECIMALS = 4  # of the bound's width in a decision; bounds are rounded far more coarsely
 
 
 class RunnerUp(NamedTuple):
@@ -112,7 +112,7 @@ class DecisionBuilder:
         energy : EnergyFact, optional
             The energy that is left; None if the field has no energy budget.
         earlier : sequence of int
-            The sensors that were activated before in the same interval.
+            The sensors that were activated earlier in the same interval.
         """
         mean, std = self._policy.posterior()
         highest = _highest(mean)
@@ -223,7 +223,7 @@ class DecisionBuilder:
             best = self._hotspots.highest(mean)
             estimate = quantities.text(quantities.value(mean.item(best)))
             sensor = self._names[best]
-            if best != choice.arm:  # equal if only faulty sensors have higher estimates
+            if best != choice.arm:  # they are equal if only faulty sensors have higher estimates
                 factors.append(f"{sensor} has the {self._extreme}est estimate, {estimate}")
         return factors + self.model_facts()
 

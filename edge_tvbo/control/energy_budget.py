@@ -106,7 +106,7 @@ class EnergyBudget:
         affordable = self._limits / np.append(costs, costs.mean())  # activations in a period
         self._fall = PRICE_STEP * affordable / budgets.period  # price decrease per interval, or inf
         self._slot = ceil(budgets.period / SLOTS_PER_PERIOD)  # intervals
-        reach = ceil((budgets.period - 1) / self._slot)  # earlier slots that a window can touch
+        reach = ceil((budgets.period - 1) / self._slot)  # earlier slots that a window can overlap
         self._spent = np.zeros((reach + 1, M + 1))
         self._prices = np.zeros(M + 1)  # when the interval began, in model units
         self._rises = np.zeros(M + 1)  # price increases by the activations of the interval
@@ -178,7 +178,7 @@ class EnergyBudget:
         self._rises[-1] += PRICE_STEP * self._share[arm]
 
     def refund(self, arm: int) -> None:
-        """Undo the energy charge of `arm` in this interval: the activation was never sent."""
+        """Refund an activation of `arm` in this interval, because the activation was never sent."""
         row = self._spent[self._now // self._slot % len(self._spent)]
         row[arm] = max(0.0, row[arm] - self._costs[arm])
         row[-1] = max(0.0, row[-1] - self._costs[arm])
@@ -186,16 +186,16 @@ class EnergyBudget:
         self._rises[-1] = max(0.0, self._rises[-1] - PRICE_STEP * self._share[arm])
 
     def skip_interval(self) -> None:
-        """Count an interval in which the budget saves energy and no sensor is activated."""
+        """Count an interval in which no sensor is activated, so that energy is saved."""
         self._saved += 1
 
     def add_unknown_spending(self, intervals: int) -> None:
         """Charge the activations that a killed process may have made after its last snapshot.
 
-        `intervals` is how many intervals the process may have begun after the snapshot. It is
-        unknown which sensors were activated. So for each interval, every sensor's budget is charged
-        with one activation, and the field's budget with the most expensive activations that one
-        interval can have. Activations by command are not charged.
+        `intervals` is the number of intervals that the process may have begun after the snapshot.
+        It is unknown which sensors were activated. So for each interval, every sensor's budget is
+        charged with one activation, and the field's budget with the most expensive activations that
+        one interval can have. Activations by command are not charged.
         """
         self._unknown += intervals
 
@@ -243,7 +243,7 @@ class EnergyBudget:
         return shortages
 
     def fact(self) -> EnergyFact:
-        """Return the energy left, for decision texts.
+        """Return the remaining energy, for the texts on decisions.
 
         If the field has a budget, return the energy that is left of this budget. If only the
         sensors have budgets, return the number of sensors that have energy for an activation.
@@ -384,7 +384,7 @@ class EnergyBudget:
         return min(float(present.mean()) / float(stored.mean()), MAX_NUMBER)
 
     def _charge_unknown(self, row: int) -> None:
-        """Charge to the current slot, `row`, the energy that a killed process may have spent."""
+        """Add the unknown spending of a killed process to the current slot, `row`."""
         self._spent[row, :-1] += self._unknown * self._costs
         most = np.sort(self._costs)[-self._budgets.per_interval :].sum()
         self._spent[row, -1] += self._unknown * most

@@ -1,4 +1,4 @@
-"""Fact text: facts about a model, its sensors and their energy in words."""
+"""Fact text: texts that state facts about a model, its sensors and their energy."""
 
 from edge_tvbo.control.facts import (
     BackedOff,
@@ -30,7 +30,7 @@ from edge_tvbo.models.facts import (
 
 
 def fact_text(fact: Fact) -> str:
-    """Return a fact about the model in words.
+    """Return a text that states a fact about the model.
 
     >>> fact_text(LikeliestModel(0.41, 0.03, None, None))
     'the likeliest model (time-varying with ε = 0.03) has weight 41 %'
@@ -73,7 +73,7 @@ def fact_text(fact: Fact) -> str:
 
 
 def turn_text(turn: Turn) -> str:
-    """Return in words why a sensor was selected in turn.
+    """Return a text that says why a sensor was selected in turn.
 
     >>> turn_text(LeastKnown())
     'at the start, the sensors are read in turn: next is the sensor about which least is known'
@@ -89,7 +89,7 @@ def turn_text(turn: Turn) -> str:
 
 
 def ineligible_text(sensor: str, reason: Ineligible) -> str:
-    """Return the fact that makes `sensor` ineligible now, in words.
+    """Return a text that says why `sensor` is ineligible now.
 
     >>> ineligible_text("attic", BackedOff(until=41, silence=1080.0))
     'attic is backed off until interval 41: its last reading is 18 min old'
@@ -125,7 +125,7 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
 
 
 def energy_text(fact: EnergyFact) -> str:
-    """Return the fact about the energy that is left for activations, in words.
+    """Return a text about the energy that is left for activations.
 
     >>> energy_text(FieldEnergyLeft(31.25, 500.0, "J"))
     '31.2 of 500 J left'
@@ -151,7 +151,7 @@ def _model_text(model: LikeliestModel) -> str:
 
 
 def _hours_text(most: int, least: int) -> str:
-    """Return in words in which hours (UTC) a field varies most and least.
+    """Return a text that says in which hours (UTC) a field varies most and least.
 
     >>> _hours_text(23, 4)
     'most from 23:00 to 24:00 and least from 04:00 to 05:00, UTC'

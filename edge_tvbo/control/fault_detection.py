@@ -5,7 +5,7 @@ previous reading of the same sensor. The error is the reading minus the estimate
 by the standard deviation of the prediction. Each of four tests sums the evidence for one kind of
 fault, in nats (Page 1954, CUSUM):
 
-- *stuck*: a reading that is identical with the previous one adds ln(1/p), where p is the
+- *stuck*: a reading that is identical to the previous one adds ln(1/p), where p is the
   probability that a working sensor repeats its reading. This probability is learned from all
   sensors. It is high if the resolution is coarse, or if the field does not change. A different
   reading sets the sum to 0. A sensor is stuck only if the reading of another sensor has changed
@@ -19,10 +19,11 @@ fault, in nats (Page 1954, CUSUM):
   independent errors per reading (Bayley & Hammersley 1946). Here ρ is the autocorrelation of a
   sensor's errors, averaged over all sensors. A drift is not reported in its first six hours, nor
   while another sensor drifts in the same direction.
-- *spikes*: a reading adds the log-likelihood ratio of two hypotheses about its sensor: that 20 % of
-  the sensor's readings are spikes, and that its share of spikes is as usual in the field. A spike
-  is an error of more than four standard deviations, unless the sensor's previous error was also
-  that large and in the same direction. So a jump to a new level counts as one spike.
+- *spikes*: a reading adds the log-likelihood ratio of two hypotheses. The first is that 20 % of the
+  sensor's readings are spikes; the second is that the sensor has the usual share of spikes of the
+  field's sensors. A spike is an error of more than four standard deviations, unless the sensor's
+  previous error was also that large and in the same direction. So a jump to a new level counts as
+  one spike.
 - *unit*: a reading adds two nats if three conditions hold: the reading contradicts the estimate;
   the reading is outside the range of all sensors' earlier readings; and the reading would agree
   with the estimate if its unit were another one, such as °F. A reading for which a condition does
@@ -31,7 +32,7 @@ fault, in nats (Page 1954, CUSUM):
 
 A sensor is faulty if one of these sums reaches ln(4 n), where 4 is the number of tests, and n is
 the number of intervals in a year. If the errors are independent, a CUSUM test with the threshold h
-has a false alarm every e^h readings on average, or less often (Lorden 1971). So with four tests, a
+has on average at most one false alarm in e^h readings (Lorden 1971). So with four tests, a
 sensor with one reading in each interval has at most one false alarm in a year.
 """
 
@@ -88,7 +89,7 @@ class SensorFault:
 
 
 class FaultDetector:
-    """Tests of one field's readings for faulty sensors, with a state of fixed size.
+    """Detector of one field's faulty sensors; its state has a fixed size.
 
     A faulty sensor is tried again after 16 intervals. If it still disagrees with the estimate, it
     is tried again after 32 intervals, then after 64, and so on. It is no longer faulty after 3
@@ -162,7 +163,7 @@ class FaultDetector:
         return mask if mask.any() else others
 
     def ineligible_reason(self, arm: int, interval: int) -> Excluded | Compared | None:
-        """Return why a fault makes the sensor `arm` ineligible; None if no fault does."""
+        """Return why the fault detector does not allow the sensor `arm`; None if it is allowed."""
         fault = self.fault(arm)
         if fault and self._excludes and self.retry_interval(arm) > interval:
             return Excluded(self.retry_interval(arm), fault)
@@ -189,7 +190,7 @@ class FaultDetector:
 
     @property
     def limit_reached(self) -> bool:
-        """Whether so many sensors are faulty that a fault of another sensor is not reported."""
+        """Whether so many sensors are faulty that faults of further sensors are not reported."""
         number, M = len(self._faulty), len(self._sensors)
         return MAX_FAULTY_SHARE * M <= number < M
 
@@ -276,7 +277,7 @@ class FaultDetector:
 
     @property
     def _independent_share(self) -> float:
-        """Weight of one error in the drift test, as a number of independent errors from 0 to 1.
+        """Weight of one error in the drift test, from 0 to 1; independent errors have the weight 1.
 
         The errors are modelled as an autoregression with the mean autocorrelation of all sensors.
         """
@@ -362,9 +363,9 @@ class FaultDetector:
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the fault detector, for `check` and `restore`.
 
-        Before the first reading, the state is empty, as in the snapshots of old versions. However,
-        if a reload has replaced all sensors, the state also contains the statistics before the
-        first reading.
+        Before the first reading, the state is empty, as in the snapshots of old versions. But
+        after a reload that has replaced all sensors, the state contains the statistics of the
+        field even before the first reading.
         """
         state = self._state()
         is_initial = np.array_equal(state["fault_pool"], self._initial["fault_pool"])
@@ -398,7 +399,7 @@ class FaultDetector:
             self.forget(arm)
 
     def continue_backoff(self, interval: int, ratio: float) -> None:
-        """Compute when each faulty sensor is tried again, after a restart or a reload.
+        """Compute, after a restart or a reload, when each faulty sensor is tried again.
 
         `interval` is the last interval before the restart; see `retry_after`.
         """
@@ -422,7 +423,7 @@ class FaultDetector:
 
 
 def _arrays(sensors: Sequence[FaultEvidence] | Sequence[SensorFault]) -> dict[str, NDArray[Any]]:
-    """Return the attributes of the fault states `sensors` as arrays, by their snapshot names."""
+    """Return a dict of arrays for a snapshot, one for each attribute of the fault states."""
     arrays = {}
     for each in fields(sensors[0]):
         dtype = np.int64 if each.type in (int, list[int]) else np.float64

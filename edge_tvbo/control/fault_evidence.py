@@ -11,12 +11,12 @@ MIN_DRIFT_S = 6 * 3600.0  # longer than the sun or an oven heats a sensor
 SPIKE_STDS = 4.0
 MIN_REPEATS = 4  # a stuck sensor has repeated its reading at least this often
 UNIT_EVIDENCE = 2.0  # nats for each reading in another unit; one reading is not enough
-MAX_SQUARE = 25.0  # largest squared standardised error; larger ones count as this one
+MAX_SQUARE = 25.0  # larger squares of standardised errors are reduced to this value
 FITTING_STDS = 3.0  # largest standardised error of a reading that agrees in another unit
 MAX_UNITS = 3
 AVERAGED_ERRORS = 300.0  # readings over which the autocorrelation of the errors is averaged
 PRIOR_SQUARES = 25.0  # prior sum of squares: 50 uncorrelated errors with a square of .5
-DIRECTIONS = ((0, 1.0), (1, -1.0))  # of a drift: index and sign
+DIRECTIONS = ((0, 1.0), (1, -1.0))  # directions of a drift: (index, sign)
 
 Units = tuple[tuple[str, float, float], ...]  # other units: name, factor, offset
 
@@ -47,15 +47,15 @@ class FaultEvidence:
 
     last: float = 0.0  # last reading, in the field's unit
     known: int = 0  # 1 if the sensor has sent a reading
-    repeats: int = 0  # how often the last reading repeated the one before
+    repeats: int = 0  # how often in a row the last reading was repeated
     stuck: float = 0.0
     changes_before: float = 0.0  # `changes` of the statistics at the first repetition
     drift: list[float] = field(default_factory=lambda: [0.0, 0.0])  # upwards, downwards
     drift_since: list[float] = field(default_factory=lambda: [0.0, 0.0])  # s since 1970
     drift_count: list[int] = field(default_factory=lambda: [0, 0])
     error: float = 0.0  # last standardised error, limited to ±1
-    error_squares: float = 0.0  # sum of squared errors, in which old errors are forgotten
-    error_products: float = 0.0  # sum of products of successive errors, likewise
+    error_squares: float = 0.0  # sum of squared errors; old ones are forgotten
+    error_products: float = 0.0  # sum of products of successive errors; old ones are forgotten
     read_at: float = 0.0  # s since 1970
     spikes: float = 0.0
     spike_count: int = 0

@@ -38,9 +38,9 @@ class FaultStatistics:
     """
 
     NAMES: ClassVar[tuple[str, ...]] = (  # in the order of the snapshot
-        "_first_tries",  # readings after a changed reading of the same sensor, plus a prior count
+        "_first_tries",  # readings that follow a change of the same sensor, plus a prior count
         "_first_repeats",
-        "_next_tries",  # readings after a repetition, plus a prior count
+        "_next_tries",  # readings that follow a repetition, plus a prior count
         "_next_repeats",
         "_readings",
         "_spikes",
@@ -60,7 +60,7 @@ class FaultStatistics:
         self.lowest = self.highest = center
 
     def add_change(self, size: float, repeats: int) -> None:
-        """Add a change by `size`, after `repeats` repetitions, to the statistics."""
+        """Add to the statistics a change by `size`, which follows `repeats` repetitions."""
         self._add_try(repeats)
         if size < self.resolution or not self.resolution:
             self.resolution = size
@@ -86,7 +86,7 @@ class FaultStatistics:
     def repetition_evidence(self, own: float, expected: float) -> float:
         """Return ln(1/p), where p is the chance of `own` repetitions by a working sensor.
 
-        `own` is the number of repetitions in a row of the tested sensor. The chance of one
+        `own` is the number of successive repetitions by the tested sensor. The chance of one
         repetition is estimated from the readings of the other sensors. `expected` is the estimate
         of this chance by the model. The higher of the two estimates is used.
         """

@@ -52,7 +52,7 @@ def limit_text(faults: FaultDetector) -> str:
         return ""
     return (
         "while at least a third of the sensors seem to be faulty, faults of other sensors are not"
-        " reported; if the sensors that seem faulty work, reset the model"
+        " reported; if the sensors are not faulty, reset the model"
     )
 
 

@@ -105,7 +105,7 @@ class FieldState:
     def begun(self) -> bool:
         """Whether an interval of the field is running.
 
-        While it is running, its number `interval` is the highest used number, `used`.
+        The number of the running interval, `interval`, is the highest used number, `used`.
         """
         return 0 <= self.interval == self.used
 
@@ -122,7 +122,7 @@ class FieldState:
         return Notify(Notice(kind, rfc3339(at), notice_text(kind, name, percent, texts), sensor))
 
     def reject(self, reason: str, source: str, detail: str = "") -> list[Command]:
-        """Count a rejected message in the field's state; return the command to log it."""
+        """Count a rejected message in the field's state; return the command that logs it."""
         if reason not in self.rejected and len(self.rejected) >= MAX_REASONS:
             reason = "other"
         self.rejected[reason] = self.rejected.get(reason, 0) + 1
@@ -280,11 +280,11 @@ class FieldState:
         self._backoff_ratio = 1.0
 
     def _undelivered_after_restart(self) -> list[int]:
-        """Return the field state's awaited sensors that count as undelivered after a restart.
+        """Return the awaited sensors whose activations count as undelivered after a restart.
 
         These sensors depend on `activate.mode`, which a reload may change. So the snapshot contains
-        them. If several restarts or reloads follow each other in one interval, the first restart
-        or reload determines the sensors.
+        the sensors. If several restarts or reloads follow each other in one interval, the first
+        restart or reload determines the sensors.
         """
         activations = self.activations
         if not self.settings.restart_withdraws:
@@ -325,7 +325,7 @@ class FieldState:
         return "" if may_be_same_unit(former, self._unit) else former
 
     def _parts(self, state: dict[str, Any]) -> list[Stored]:
-        """Return the parts of the field state that `state` can restore, without the energy."""
+        """Return the field state's parts that `state` can restore, except the energy budget."""
         parts: list[Stored] = [self.health, self.faults, self.implausible, self.ignored]
         parts += [self.alerts.monitor] if self.alerts else []
         parts += [self.reports] if self.recommends and "own_count" in state else []

@@ -10,7 +10,7 @@ from edge_tvbo.messages.formatting import counted, significant
 from edge_tvbo.messages.history import HistoryEntry
 
 NO_NAMES: Mapping[str, str] = {}
-WITHOUT_MODEL = "selected without a model"  # text of a decision of a policy that has no model
+WITHOUT_MODEL = "selected without a model"  # used if the policy has no model
 REASONS = {  # {activated} is "activated" or "recommended"
     Reason.WARMUP: "There was no reading since the start or a reset of the model; the sensor was"
     " drawn from the sensors with the highest bound.",
@@ -154,9 +154,9 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
 
 
 def _rounded(value: float, decision: Decision) -> str:
-    """Return `value` as history text, with the decimals of the decision's rounded `std`.
+    """Return `value` as history text, with as many decimals as the rounded `std` of a decision.
 
-    The standard deviation `std` is rounded to two significant digits.
+    `std` is the standard deviation; it is rounded to two significant digits.
     """
     if decision.std <= 0.0:
         return significant(value)

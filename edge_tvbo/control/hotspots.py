@@ -16,8 +16,8 @@ from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 from edge_tvbo.policy.model_free import ModelFreePolicy
 
-MAX_READINGS = 5  # readings that the text of an alert names; further readings are counted
-MAX_PUBLISHED_READINGS = 100  # of an alert, so that the document fits in one message
+MAX_READINGS = 5  # readings named in the text of an alert; further readings are only counted
+MAX_PUBLISHED_READINGS = 100  # readings in an alert's document, which must fit in one message
 
 
 class HotspotFinder:
@@ -104,8 +104,8 @@ class HotspotFinder:
     ) -> Alert | None:
         """Return the alert and its hot spot as a document for users.
 
-        Before the first reading of the model, the result depends on the alert. If the alert is
-        active, the hot spot is that of the prior; otherwise, the result is None.
+        If the model has no readings yet, the result depends on the alert. If the alert is active,
+        the result contains the hot spot of the prior; otherwise, the result is None.
 
         `at` is the present time, in s since 1970. `values` contains the last reading of each
         sensor. `names` maps the ids of sensors to their display names, if these differ from the

@@ -20,7 +20,7 @@ NOTICES: dict[NoticeKind, str] = {
     "sensor-faulty": "{sensor} seems to be faulty",
     "sensor-ignored": "{sensor} is ignored by command: it is not activated, and its readings are"
     " not used",
-    "sensor-used": "{sensor} is used again by command",
+    "sensor-used": "{sensor} is used again, by command",
     "some-back": "A sensor is available again; sensors are no longer activated in turn, but"
     " selected by the policy",
 }

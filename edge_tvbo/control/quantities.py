@@ -1,4 +1,4 @@
-"""Quantities: values of one field, converted from model units, rounded and as text."""
+"""Quantities: converts the values of one field from model units to rounded numbers and texts."""
 
 from math import floor, log10
 
@@ -13,7 +13,7 @@ class Figures(msgspec.Struct, frozen=True, gc=False):
 
     mean: float
     std: float
-    digits: int  # decimals of texts: two digits of `std`
+    digits: int  # number of decimals in texts; see `Quantities.estimate`
 
 
 def field_decimals(field: SensorField) -> int:
@@ -71,7 +71,7 @@ class Quantities:
     def estimate(self, figures: Figures) -> str:
         """Return an estimated quantity as text: mean ± standard deviation.
 
-        Both numbers have equally many decimals: enough to show two significant digits of the
+        Both numbers have the same number of decimals: enough to show two significant digits of the
         standard deviation, but at most as many as `field_decimals` returns.
         """
         digits = figures.digits

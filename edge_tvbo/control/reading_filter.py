@@ -72,7 +72,7 @@ class ReadingFilter:
                 yield arm, LastReading(self.values[arm], received)
 
     def shift_timestamps(self, by: float, at: float) -> None:
-        """Add `by` s to the reading filter's arrival times: the clock was stepped at time `at`."""
+        """Add `by` s to the reading filter's arrival times: the clock was set at time `at`."""
         self.received = [received + by for received in self.received]
         self.stepped, self.clock_is_set = at, True
 

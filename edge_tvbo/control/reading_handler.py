@@ -137,7 +137,7 @@ class ReadingHandler:
     def _knows_course(self) -> bool:
         """Return whether the handler's model can compute the phase of its fitted season.
 
-        While the clock is not set, it cannot. For a model without a fitted season, return True.
+        The result is False only if there is a fitted season and the clock is not set.
         """
         structure = self._state.policy.field.structure
         is_seasonal = structure is not None and structure.rows > 0 and structure.period > 0.0
@@ -173,8 +173,8 @@ class ReadingHandler:
         has_readings = mean != 0.0 or policy.observations > 0
         informed = policy.learns_rates and has_readings and self._knows_course()
         expected = field.to_unit(mean)
-        possible = mean if expected != 0.0 else field.to_model(0.0)  # a log scale ends at 0
-        resolution = ulp(max(expected, field.scale))  # at its upper end, a log scale has std 0
+        possible = mean if expected != 0.0 else field.to_model(0.0)  # a log scale begins at 0
+        resolution = ulp(max(expected, field.scale))  # at the upper end of a log scale, std is 0
         return PredictedReading(
             expected, max(field.std_to_unit(possible, std), resolution), informed
         )

@@ -1,4 +1,4 @@
-"""Report times: how often each sensor usually reports, and which sensors are silent for longer.
+"""Report times: how often each sensor usually reports, and which sensors are now silent.
 
 In the mode "advise", the daemon sends no command, so no sensor can time out. In this mode, a sensor
 is silent if it has not reported for `SILENT_FACTOR` times its longest usual time between two
@@ -46,10 +46,10 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import check_arrays
 
 SILENT_FACTOR = 3.0  # a sensor is silent after this many times its longest usual time
-USUAL_DEVIATIONS = 4.0  # mean deviations above the mean that are still usual
+USUAL_DEVIATIONS = 4.0  # a time is usual up to this many mean deviations above the mean
 MIN_TIMES = 4  # times between readings that must be known before they are used
-UNANSWERED_INTERVALS = 6.0  # of recommendation before a sensor with few known times is silent
-OVERDUE_FACTOR = 12.0  # usual times of the others before a sensor with few known times is silent
+UNANSWERED_INTERVALS = 6.0  # recommended intervals before a sensor with few known times is silent
+OVERDUE_FACTOR = 12.0  # such a sensor must also be silent for this many usual times of the others
 MAX_AWAY_SHARE = 0.1  # largest share of a learned time that may be left out
 REMEMBERED_TIMES = 32  # times between readings that the mean and the deviation remember
 
@@ -85,7 +85,7 @@ class UsualTime:
 
     @property
     def limit(self) -> float:
-        """Limit of one time between reports, in s: `SILENT_FACTOR` times the time `longest`."""
+        """Limit of a time between two reports, in s, which is `SILENT_FACTOR` times `longest`."""
         return SILENT_FACTOR * self.longest
 
     @property
@@ -142,11 +142,11 @@ class SensorReports:
 
     own: UsualTime = field(default_factory=UsualTime)
     recommended: UsualTime = field(default_factory=UsualTime)
-    # `since` and `last` are in s since 1970, moved forward by the time that does not count.
+    # `since` and `last` are in s since 1970. Time that does not count is added to both.
     since: float = -inf  # when listening to the sensor began
     last: float = -inf  # when the last reading arrived
-    away: float = 0.0  # time since the last reading that does not count, s
-    unanswered: float = 0.0  # time of recommendation since the last reading, s
+    away: float = 0.0  # the part of the time since the last reading that does not count, s
+    unanswered: float = 0.0  # how long the sensor was recommended since the last reading, s
 
     @property
     def is_known(self) -> bool:
@@ -212,7 +212,7 @@ class ReportTimes:
         self._shortest = shortest
         self._sensors = [SensorReports() for _ in range(sensors)]
         self._arms: list[int] = []  # the recommended sensors
-        self._since = 0.0  # when `_arms` were recommended or last sent a reading, s since 1970
+        self._since = 0.0  # start of the recommendation time not yet counted, s since 1970
         self._listening = False  # whether readings can arrive
         self._latest = -inf  # the latest time at which readings could arrive, s since 1970
         self._next_check = -inf  # s since 1970; before this time, no sensor can be silent
@@ -288,7 +288,7 @@ class ReportTimes:
         if not self._listening or at < self._next_check:
             return []
         silences = [each.silence(at) for each in self._sensors]
-        self._next_check = at - max(silences) + shortest  # a later report only postpones it
+        self._next_check = at - max(silences) + shortest  # later reports only postpone it
         others: UsualTimesOfOthers | None = None
         silent = []
         for arm, (each, silence) in enumerate(zip(self._sensors, silences, strict=True)):
@@ -391,7 +391,7 @@ class ReportTimes:
 
 
 def _median(times: list[float]) -> float:
-    """Return the median of report `times`, or the higher of two middle times; 0 without times."""
+    """Return the median of report `times` (of two middle times, the higher); 0 if it is empty."""
     return sorted(times)[len(times) // 2] if times else 0.0
 
 

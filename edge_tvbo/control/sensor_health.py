@@ -132,7 +132,7 @@ class SensorHealth:
         self._sensors[arm].implausible_reply = True
 
     def is_implausible(self, arm: int) -> bool:
-        """Return whether the health of `arm` records an implausible last reply."""
+        """Return, from the health of `arm`, whether its last reply was implausible."""
         return self._sensors[arm].implausible_reply
 
     def is_unresponsive(self, arm: int) -> bool:
@@ -233,7 +233,7 @@ class SensorHealth:
 
 
 def retry_after(interval: int, retry: int, ratio: float, max_backoff: int) -> int:
-    """Return the first interval after a back-off during which the daemon restarted or reloaded.
+    """Return the first interval after a back-off that was running at a restart or reload.
 
     `interval` is the last interval before the restart, and `retry` is the first interval after the
     back-off, counted in intervals of the former length. One former interval lasts `ratio` present

@@ -29,7 +29,7 @@ class SensorRows:
     """The rows of a field's sensors in a snapshot that has a different set of sensors.
 
     A sensor that the snapshot does not contain gets a row of zeros. In every array, a row of zeros
-    stands for a sensor without readings and time-outs.
+    stands for a sensor that has neither readings nor time-outs.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class SensorRows:
         return picked
 
     def pick_readings(self, held: ControllerState) -> ControllerState:
-        """Return the controller state `held` with one row of last readings for each present sensor.
+        """Return `held` with lists of last readings that have one entry for each present sensor.
 
         Raises `SnapshotError` if `held` does not have a row for each sensor of the snapshot.
         """

@@ -1,4 +1,4 @@
-"""Sensor selection: the sensor of a field that is activated next, and the decision document."""
+"""Sensor selection: which sensor of a field is activated next, and the decision document."""
 
 from collections.abc import Sequence
 from math import inf

@@ -25,11 +25,11 @@ from edge_tvbo.models.snapshot import DocumentFormat
 MAGIC = b"edge_tvbo state\n"
 FORMAT = 1
 MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # convert a body to the next format
-MAX_CATCH_UP = 10_000  # intervals by which a model is advanced at the start
+MAX_CATCH_UP = 10_000  # a model is advanced by at most this number of intervals at the start
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-IntervalNumber = Annotated[int, Meta(ge=-1, le=2**53)]  # of an interval; -1 before the first
+IntervalNumber = Annotated[int, Meta(ge=-1, le=2**53)]  # -1: before the first interval
 
 
 class Anchor(msgspec.Struct, frozen=True):
@@ -47,9 +47,9 @@ class FieldCheckpoint(msgspec.Struct, frozen=True):
     interval: IntervalNumber  # the highest used number
     reserved: IntervalNumber  # the highest reserved number
     every: Annotated[float, Meta(ge=1e-3, le=1e12)] | None  # interval in s; None: on-reading
-    next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s until the next interval, at the anchor
+    next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s from the anchor to the next interval
     intervals: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 1  # next number minus last number
-    reply: AwaitedReply | None = None  # whose deadline is pending, at the anchor
+    reply: AwaitedReply | None = None  # None: no reply was awaited at the anchor
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -122,10 +122,10 @@ def elapsed_between(before: Anchor, now: Anchor) -> float:
 def resume_point(
     field: FieldCheckpoint, away: float, every: float | None, *, final: bool
 ) -> ResumePoint:
-    """Return the start of a field's next interval, if the daemon was away for `away` seconds.
+    """Return the start of a field's next interval, `away` seconds after the checkpoint.
 
-    The intervals that elapsed in the meantime have the present length `every`, in s. If `every` is
-    None ("on-reading"), they have the former length.
+    The intervals that elapsed since the checkpoint have the present length `every`, in s. If
+    `every` is None ("on-reading"), they have the former length.
 
     After a regular stop (`final`), an overdue interval begins immediately. After a kill, the killed
     process may already have begun the overdue interval, so the field waits for the next start time
@@ -170,16 +170,17 @@ def convert_intervals(intervals: int, before: float | None, every: float | None)
 def used_number(field: FieldCheckpoint, away: float, every: float | None) -> int:
     """Return the highest interval number that killed processes may have used.
 
-    Processes that wrote no checkpoint, because the disk was full, used one number for each interval
-    of the former or the present length since the checkpoint. The numbers that `resume_point` skips
-    are not included: it counts intervals of the present length, at most `MAX_CATCH_UP`.
+    Killed processes wrote no checkpoint if the disk was full. They used one number for each
+    interval since the checkpoint; their intervals had the former or the present length. The numbers
+    that `resume_point` skips are not included: `resume_point` counts intervals of the present
+    length, at most `MAX_CATCH_UP`.
 
-    If the disk was full for several processes, a number can be used twice in each of these cases:
+    If the disk was full for several processes, a number can be used twice in any of these cases:
 
     - The elapsed time is unknown.
-    - An earlier one of these processes had the interval "on-reading".
-    - An earlier one of these processes had a shorter interval than both the checkpoint and the
-      present process.
+    - An earlier process among them had the interval "on-reading".
+    - An earlier process among them had a shorter interval than both the checkpoint and the present
+      process.
 
     >>> field = FieldCheckpoint(b"", 7, 9, every=600.0, next_in=600.0)
     >>> [used_number(field, away, 3600.0) for away in (0.0, 36_000.0, 36e6)]

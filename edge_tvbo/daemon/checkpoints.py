@@ -9,10 +9,11 @@ used twice:
 - Each checkpoint reserves as many unused interval numbers as are needed until two more checkpoints
   are written. So the previous checkpoint, which is used if the newest is damaged, has reserved
   enough numbers, too.
-- After a kill, a second process skips the reserved numbers, and as many further numbers as
-  intervals have begun since the checkpoint. If the second process is also killed before it writes
-  a checkpoint, a third process reads the same checkpoint. By then, more intervals have begun, and
-  the third process skips more numbers. So the second and the third process use different numbers.
+- After a kill, a second process skips the reserved numbers. It also skips one further number for
+  each interval that has begun since the checkpoint. If the second process is also killed before it
+  writes a checkpoint, a third process reads the same checkpoint. By then, more intervals have
+  begun, and the third process skips more numbers. So the second and the third process use different
+  numbers.
 - After a regular stop, the next process continues with the next number. If this new process cannot
   write a checkpoint, it renames the newest checkpoint, which then counts as the previous one. A
   later process skips the reserved numbers, as after a kill.
@@ -111,11 +112,11 @@ class Checkpoints:
     controllers : mapping
         The controller of each field.
     scheduler : Scheduler
-        The scheduler of all fields. Its start times of the next intervals are stored and restored.
+        The scheduler of all fields. The start times of the next intervals are stored and restored.
     anchor : callable
         Returns the present moment; see `clock_anchor`.
     is_stepped : callable
-        Returns whether the wall clock was stepped and the controllers have not been informed yet.
+        Returns True from a step of the wall clock until the controllers are informed of it.
     """
 
     def __init__(
@@ -137,8 +138,8 @@ class Checkpoints:
         self._names_period = True  # whether to log the period if it is longer than `every`
         self.failing = False  # whether the last document could not be written
         self._owes_two = False  # whether to write two documents next; see `save`
-        self._has_state = False  # whether the controllers were restored, or start without a state
-        self._reserved_until: dict[str, int] = {}  # by field: interval that makes a document due
+        self._has_state = False  # whether the controllers have a state, restored or new
+        self._reserved_until: dict[str, int] = {}  # field -> interval that makes a document due
 
     @property
     def written(self) -> int:
@@ -161,7 +162,7 @@ class Checkpoints:
                 continue
             newest = generation == self._store.newest
             self._resume(document, newest=newest)
-            self.save()  # with the next `save` at the start, both documents reserve new numbers
+            self.save()  # the daemon calls `save` again; then both documents reserve new numbers
             if self.failing and document.final and newest:
                 self._store.demote_newest()  # this process uses numbers without a reservation
             return

@@ -87,7 +87,7 @@ class LiveClock:
         _, self._offset = _compare_clocks()  # s from the monotonic to the wall clock
         self._started = time.monotonic()
         self._is_synced = False
-        self._sync_check_at = -inf  # monotonic time of the next check; not used after success
+        self._sync_check_at = -inf  # monotonic time of the next check; unused once synchronised
 
     @property
     def is_set(self) -> bool:

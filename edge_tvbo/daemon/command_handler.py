@@ -133,8 +133,8 @@ class CommandHandler:
             when = "" if interval is None else f", at {begins}"
             raise PayloadError(
                 "too-early",
-                f"No interval of {field} is running yet; send the command again after the next one "
-                f"begins{when}.",
+                f"No interval of {field} is running yet; send the command again after the next "
+                f"interval begins{when}.",
             )
         return field, ActivationRequested(sensor, at)
 

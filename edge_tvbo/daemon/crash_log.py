@@ -22,7 +22,7 @@ from edge_tvbo.messages.formatting import rfc3339
 
 log = logging.getLogger(__name__)
 
-MAX_TRACEBACK_LENGTH = 16_384  # characters at the end of a traceback that are stored
+MAX_TRACEBACK_LENGTH = 16_384  # characters; only the end of a longer traceback is stored
 _HEADING = "\nThe last decisions:\n"  # the rest of the file are lines of decisions
 
 

@@ -38,7 +38,7 @@ class BrokerLink(Link, MonitoredLink, Protocol):
 
     @property
     def removals(self) -> Mapping[str, dict[str, str]]:
-        """Removals of Home Assistant's entities that this `BrokerLink` still has to publish."""
+        """The Home Assistant entities whose removal this `BrokerLink` still has to publish."""
         ...
 
     def withdraw(self, field: str) -> None:

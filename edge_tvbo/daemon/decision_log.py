@@ -59,7 +59,7 @@ class DecisionLog:
             yield f"{entry.field} {history_text.one_line(entry)}"
 
     def restore(self, entry: HistoryEntry) -> None:
-        """Restore a field's last entry in the decision log: `entry`, of an earlier process."""
+        """Restore `entry`, a field's last entry in the decision log of an earlier process."""
         self._newest[entry.field] = entry
 
     def keep_only(self, fields: Collection[str]) -> None:
@@ -104,7 +104,7 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return the activations in a log entry, for the next log entry of the same interval."""
+    """Return the activations of a log entry, as `earlier` of the interval's next log entry."""
     if entry.decision.reason is Reason.SAVED:
         return ()
     return (*entry.earlier, EarlierActivation(entry.decision, entry.record))[-MAX_EARLIER:]
@@ -130,8 +130,8 @@ class DecisionLogger:
     """
 
     def __init__(self) -> None:
-        self.names: Mapping[str, Mapping[str, str]] = {}  # of sensors, by field and id
-        self._selected: dict[tuple[str, int], str] = {}  # by field and number in the interval
+        self.names: Mapping[str, Mapping[str, str]] = {}  # display names, by field and sensor
+        self._selected: dict[tuple[str, int], str] = {}  # sensor, by field and place in interval
         self._undelivered: set[str] = set()  # fields whose last activation was not delivered
         self._intervals: dict[str, int] = {}  # number of the last interval of each field
         self._hours: dict[str, str] = {}  # hour of the last notice of each field

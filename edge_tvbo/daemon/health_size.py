@@ -1,4 +1,4 @@
-"""Size of the health document: leaves out sensors, so that the document fits in one message."""
+"""Size of the health document: sensors are left out until the document fits in one message."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -10,7 +10,7 @@ from edge_tvbo.messages.documents import FieldHealth, Health
 from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS
 
 MAX_HEALTH_BYTES = 40_000  # many brokers accept 64 kB; a response also contains the decisions
-LIMITS = (128, 64, 32, MAX_NAMED_SENSORS)  # sensors of a field under one key
+LIMITS = (128, 64, 32, MAX_NAMED_SENSORS)  # maximum number of sensors of a field under one key
 STAGES: tuple[tuple[int, int | None, int | None], ...] = (  # limits: texts, ids, ignored sensors
     *((limit, None, None) for limit in LIMITS),
     *((LIMITS[-1], limit, None) for limit in LIMITS),
@@ -60,15 +60,15 @@ def _first(texts: Mapping[str, str], number: int) -> dict[str, str]:
 
 
 def _left_out(health: Health, shortened: Health) -> str:
-    """Return a text for `problem` that counts the sensors left out of the shortened document."""
+    """Return a text for `problem` with the number of sensors that the document leaves out."""
     left = dict(_counts(shortened))
     numbers = [f"{number - left[key]} of `{key}`" for key, number in _counts(health)]
     several = ", ".join(each for each in numbers if not each.startswith("0 "))
-    return several and f"the health document is too large for all sensors; it leaves out {several}"
+    return several and f"the health document cannot list all sensors; it leaves out {several}"
 
 
 def _counts(health: Health) -> Iterator[tuple[str, int]]:
-    """Yield ``(key, number of sensors)`` for each shortened key of the health document."""
+    """Yield ``(key, number of sensors)`` for each key from which sensors can be left out."""
     fields = health.fields.values()
     for key in ("faulty", "implausible", "suspects", "ignored"):
         yield key, sum(len(getattr(each, key)) for each in fields)

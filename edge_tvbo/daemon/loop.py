@@ -94,7 +94,7 @@ class Link(Protocol):
         ...
 
     def expect_readings(self, fields: Collection[str]) -> None:
-        """Set the fields whose readings the loop's link expects: the fields that are not paused.
+        """Set from which `fields` the loop's link expects readings: those that are not paused.
 
         If readings are expected, and no sensor sends a message for a long time, the link
         reconnects.
@@ -168,7 +168,7 @@ class Loop:
         self._services = services
         self._on_reading = on_reading
         self._on_change = on_change
-        self._selector = selectors.PollSelector()  # it needs no descriptor of its own
+        self._selector = selectors.PollSelector()  # poll, unlike epoll, needs no descriptor
         self._changed: dict[str, None] = {}  # fields whose hot spot and alert are due
         self._alerts = {  # by field with a threshold: whether its alert was active
             name: False for name, each in controllers.items() if each.settings.alert

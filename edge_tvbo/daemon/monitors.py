@@ -14,7 +14,7 @@ from edge_tvbo.messages.documents import Status
 
 log = logging.getLogger(__name__)
 
-RETRY_DELAY_S = 60.0  # between attempts to open the metrics endpoint
+RETRY_DELAY_S = 60.0  # time between two attempts to open the metrics endpoint
 OpenEndpoint = Callable[[Metrics, Callable[[], Status]], LoopService]
 
 

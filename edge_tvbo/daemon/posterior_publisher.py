@@ -16,7 +16,7 @@ NEVER = LastReading(value=nan, received=nan)
 
 
 class PosteriorPublisher:
-    """Observer of the loop that publishes the posteriors of fields over MQTT.
+    """Observer of the daemon's loop; it publishes the posteriors of fields over MQTT.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from edge_tvbo.messages.readings import RecordedReading
 
 DAY = 86_400.0  # s
 MAX_PENDING = 4096  # queued readings; see `BatchRecorder`
-MAX_DAILY_READINGS = 1_000_000  # of all sensors; a reading has 24 bytes, so these have 24 MB
+MAX_DAILY_READINGS = 1_000_000  # of all sensors; a reading takes 24 bytes, so a day takes 24 MB
 
 
 class ReadingRecorder(BatchRecorder[RecordedReading]):

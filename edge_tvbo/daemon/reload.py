@@ -37,7 +37,8 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
     daemon.loop.close()
     if successor.checkpoints:
         successor.checkpoints.save()
-        successor.checkpoints.save()  # now both files reserve numbers for the new intervals
+        # A second checkpoint, so that both files reserve numbers for the new intervals:
+        successor.checkpoints.save()
     successor.withdraw_former_units()
     successor.restore_decisions()
     successor.surroundings.rejection_log.reset()
@@ -79,8 +80,9 @@ def _log_left_databases(daemon: Daemon, successor: Daemon) -> None:
     )
     if before != after and all(each.recorder or each.readings for each in both):
         log.warning(
-            "reload: the former databases stay in %s.*.db, and %s.*.db are new; to continue the "
-            "former databases, stop the daemon, and replace the new databases by the former ones",
+            "reload: the databases %s.*.db are no longer used, and %s.*.db are new; to continue "
+            "the former databases, stop the daemon, and replace the new databases by the former "
+            "ones",
             before,
             after,
         )

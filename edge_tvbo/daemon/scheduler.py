@@ -15,7 +15,7 @@ from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed
 class AwaitedReply(msgspec.Struct, frozen=True):
     """A field's pending deadline for replies, which survives a restart or a reload."""
 
-    interval: Annotated[int, Meta(ge=0, le=2**53)]  # in which the sensors were activated
+    interval: Annotated[int, Meta(ge=0, le=2**53)]  # number of the interval of the activations
     sensors: Annotated[int, Meta(ge=1, le=2**31)]  # number of sensors whose replies are awaited
     due_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s until the deadline
 
@@ -139,7 +139,7 @@ class Scheduler:
         """Set the reply deadline of `field` after `Activate`; clear it after the last reply.
 
         A recommendation has a deadline only if the interval of `field` is "on-reading", or if
-        another sensor is recommended after it in the same interval.
+        a further sensor will be recommended in the same interval.
         """
         timer = self._timers[field]
         match command:
@@ -161,7 +161,7 @@ class Scheduler:
         timer.awaited = 1 if replaces else timer.awaited + 1
         now = self._clock.elapsed()
         share = MIN_REPLY_SHARE * (command.expires_at - command.at)
-        least = max(share, self._clock.min_reply_time)  # if the daemon is late
+        least = max(share, self._clock.min_reply_time)  # used if the daemon is late
         left = command.expires_at - self._clock.wall(now)
         timer.await_reply(command.interval, now, max(left, least))
 

@@ -35,7 +35,7 @@ class Signals:
 
 @contextmanager
 def catch_signals(*numbers: signal.Signals) -> Iterator[Signals]:
-    """Record the signals `numbers` inside the context; at its end, restore the old handlers."""
+    """Record the signals `numbers` inside the context; restore the old handlers at the end."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)

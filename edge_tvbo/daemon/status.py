@@ -19,7 +19,7 @@ from edge_tvbo.numerics.jit import COMPILATION
 MAX_AWAY_INTERVALS = 3  # after this many intervals without the broker, the daemon is unhealthy
 MIN_AWAY_S = 60.0  # shortest limit of the time without the broker, for short intervals
 MAX_AWAY_S = 3600.0  # longest limit of the time without the broker, for long intervals
-SILENT_AFTER_S = 3600.0  # an older last reading is not shown, unless the intervals are longer
+SILENT_AFTER_S = 3600.0  # an older last reading is shown only if the intervals are long
 MIN_TIMEOUTS = 5  # number of time-outs in a row that is reported as a problem of a field
 MIN_HEALTH_PERIOD_S = 1.0  # shortest time between two health documents
 
@@ -34,7 +34,7 @@ class MonitoredLink(Protocol):
 
     @property
     def activations(self) -> Mapping[str, int]:
-        """The number of activations that the status reports as sent, by field."""
+        """Number of activations that the monitored link has sent, by field."""
         ...
 
     @property
@@ -44,12 +44,12 @@ class MonitoredLink(Protocol):
 
     @property
     def lost(self) -> int:
-        """Number of dropped activations, notices and responses, which the status reports."""
+        """Number of activations, notices and responses that the monitored link has dropped."""
         ...
 
     @property
     def queued(self) -> int:
-        """Number of messages that the broker has not acknowledged yet, which the status reports."""
+        """Number of the monitored link's messages that the broker has not acknowledged yet."""
         ...
 
     @property
@@ -62,16 +62,16 @@ class MonitoredLink(Protocol):
 
     @property
     def inputs_silent(self) -> bool:
-        """Whether all sensors are still silent after a reconnection, which the status reports."""
+        """Whether all sensors are still silent after a reconnection of the monitored link."""
         ...
 
     @property
     def second_daemon(self) -> str:
-        """Text, for the status, about a second daemon of this instance; "" if none is running."""
+        """Text of the link about a second daemon of this instance; "" if none is running."""
         ...
 
     def alive(self, now: float) -> bool:
-        """Return, for the status, whether the link makes progress at the monotonic time `now`."""
+        """Return whether the monitored link makes progress at the monotonic time `now`."""
         ...
 
     def report(self, health: Health) -> None:
@@ -99,16 +99,16 @@ class StatusCollector:
         self._began = self._lost_at = time.monotonic()
         self._online = False
         self._connections = 0
-        self._lost_before = 0  # messages that the links before the present one dropped
+        self._lost_before = 0  # messages that earlier links dropped
         self._controllers: Mapping[str, Controller] = {}
         self._decisions: dict[str, int] = {}
         self._endings: dict[str, Counter[str]] = {}  # by field
         self._refused: dict[str, Counter[str]] = {}  # by field: rejected messages, by reason
         self._resets: dict[str, int] = {}  # by field: resets that the controller does not count
         self._timeouts: dict[str, int] = {}  # by field: time-outs since the last reply
-        self._activations: dict[str, int] = {}  # by field: sent by the links before this one
+        self._activations: dict[str, int] = {}  # by field: sent by earlier links
         self._sent: Mapping[str, int] = {}  # by field: sent by the present link
-        self._written_before = 0  # bytes of state that the daemons before this one wrote
+        self._written_before = 0  # bytes of state that were written before the last reload
         self._published_at = -inf  # monotonic
         self._due = self._began
 
@@ -143,7 +143,7 @@ class StatusCollector:
             Returns the number of bytes of state that the present daemon has written; None if no
             state is stored.
         """
-        sent = link.activations  # not empty after a failed reload, which keeps the link
+        sent = link.activations  # not empty if the link was kept after a failed reload
         self._lost_before = self._lost() - link.lost
         self._activations = {
             name: self._activated(name) - sent.get(name, 0) for name in controllers

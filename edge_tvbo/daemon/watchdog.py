@@ -1,10 +1,9 @@
 """Watchdog: reports the daemon's status to systemd, and whether the daemon is ready and alive.
 
-systemd restarts the daemon if the notifications stop. They stop in two cases: the loop is blocked,
-so that it does not call the watchdog; or the link is stalled, which means that the link has
-received no packet recently and is not about to reconnect. An unreachable broker is no reason for a
-restart. The loop sends the notifications, because a separate timer would report a hung daemon as
-alive.
+systemd restarts the daemon if the notifications stop. They stop in two cases: the loop is blocked
+and does not call the watchdog; or the link is stalled, which means that the link has received no
+packet recently and is not about to reconnect. An unreachable broker is no reason for a restart. The
+loop sends the notifications, because a separate timer would report a hung daemon as alive.
 """
 
 import logging
@@ -14,7 +13,7 @@ from typing import Protocol
 
 log = logging.getLogger(__name__)
 
-RETRY_DELAY_S = 1.0  # between checks of a stalled link, and reports that were not received
+RETRY_DELAY_S = 1.0  # time until a stalled link is checked again, or a lost report is repeated
 STATUS_PERIOD_S = 1.0  # between two status lines, so that a fast field does not flood the journal
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from edge_tvbo.messages.documents import Decision, Notice
 
-MIN_REPLY_SHARE = 0.5  # share of the reply timeout; a time-out after less time is not counted
+MIN_REPLY_SHARE = 0.5  # a time-out after less than this share of the timeout is not counted
 
 
 class Activate(msgspec.Struct, frozen=True):

@@ -66,8 +66,8 @@ def convert(value: Any, declared: Any) -> Any:
     Raises
     ------
     ValueError
-        If the value has another type, is outside the limits, or is a whole number of more than 64
-        bits. Infinity and NaN also raise it, unless the type has
+        If the value has another type, is outside the limits, is a whole number of more than 64
+        bits, or is infinite or NaN. Infinity and NaN are allowed if the type has
         ``Meta(extra={"infinity": True})``.
     """
     bare, meta = split(declared)

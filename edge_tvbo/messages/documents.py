@@ -11,8 +11,8 @@ class Reason(StrEnum):
     """Reason for the selection of a sensor in a decision.
 
     The policies `rexp3`, `d-ucb`, `ada-opkb` and `oracle` use readings, but no model, so they
-    estimate no values. Their reason is `warmup` before the first reading and `exploit` after it,
-    whatever the sensor is. The `text` of their decisions is "selected without a model".
+    estimate no values. For every sensor, their reason is `warmup` before the first reading and
+    `exploit` after it. The `text` of their decisions is "selected without a model".
 
     If the key `in_turn` of a decision is true, the reason says only whether another estimate is
     higher.
@@ -52,11 +52,12 @@ class Decision(msgspec.Struct, frozen=True):
     """The sensor selected last in an interval, with the reason: topic `<field>/selected`.
 
     The keys `width`, `runner_up` and `runner_up_ucb` are `null` if the policy did not compare the
-    bounds of sensors. These keys are also `null` if the bounds of two sensors are different numbers
-    of standard deviations from their estimates.
+    bounds of sensors. These keys are also `null` if the policy does not use the same number of
+    standard deviations in the bounds of all sensors.
 
-    `ineligible` has the sensors that could not be selected, but at most the 50 with the highest
-    bounds. It is empty if a command or the daemon, and not the policy, has selected the sensor.
+    `ineligible` contains the sensors that could not be selected, but at most 50: those with the
+    highest bounds. It is empty if the sensor was not selected by the policy, but by a command or by
+    the daemon.
     """
 
     interval: int  # number of the interval
@@ -134,7 +135,7 @@ class Alert(msgspec.Struct, frozen=True):
     since: str | None  # RFC 3339, UTC: when the alert began or ended; None before the first alert
     threshold: float  # threshold, in `unit`; for "min", values below it cause an alert
     release: float  # in `unit`; below this value an alert is over (for "min", above it)
-    sensor: str  # the sensor with the highest estimate (lowest for "min"), even before a reading
+    sensor: str  # sensor with the highest estimate (lowest for "min"), even before any reading
     value: float  # the sensor's estimated value (the median), in `unit`
     std: float  # standard deviation of the estimate
     probability: float  # probability that the hot spot is beyond the threshold
@@ -174,12 +175,12 @@ class FieldHealth(msgspec.Struct, frozen=True):
     """Health of one field.
 
     The document on the topic `health` must fit in one message. If there are too many sensors for
-    this, some sensors are left out under the keys `suspects`, `faulty`, `implausible` and
-    `low_battery`. If the document is still too large, sensors are also left out under `ignored`.
-    The key `problem` of the document counts the sensors that are left out.
+    this, the values of `suspects`, `faulty`, `implausible` and `low_battery` lack some sensors. If
+    the document is still too large, the value of `ignored` lacks some sensors, too. The key
+    `problem` of the document counts the sensors that are left out.
     """
 
-    interval: int | None  # number of the current interval; None until one begins
+    interval: int | None  # number of the current interval; None before the first
     selected: str | None  # the sensor that was selected last; None before the first decision
     answered: int  # number of activations whose sensor replied in time, since the first start
     missed: int  # number of activations that timed out; in `advise` mode, none times out
@@ -277,7 +278,7 @@ class FieldStatus(msgspec.Struct, frozen=True):
     decisions: int  # number of decisions since the daemon started
     activations: int  # number of activations sent since the daemon started
     resets: int  # number of resets of the model since the daemon started
-    last_readings: dict[str, LastReading]  # by sensor; excludes old readings and ignored sensors
+    last_readings: dict[str, LastReading]  # by sensor; without old readings and ignored sensors
     endings: Mapping[str, int] = {}  # activations since the daemon started, by ending
     refused: Mapping[str, int] = {}  # messages rejected since the daemon started, by reason
     names: Mapping[str, str] = {}  # display names of sensors, if they differ from the ids
@@ -299,7 +300,7 @@ class Status(msgspec.Struct, frozen=True):
     fields: dict[str, FieldStatus]
     written: int | None = None  # bytes of state written since the start; None if none is stored
     resident: int | None = None  # bytes of memory; None if the system does not report it
-    second_daemon: bool = False  # whether another daemon of the instance publishes at the broker
+    second_daemon: bool = False  # whether another daemon of the instance publishes to the broker
 
 
 class RetainedState(msgspec.Struct, frozen=True):

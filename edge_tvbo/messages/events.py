@@ -73,7 +73,7 @@ class ClockStepped(msgspec.Struct, frozen=True):
     """The wall clock was set: all times that were read before must be increased by `by` seconds."""
 
     by: float  # s; negative if the clock was set back
-    at: float  # when the clock was set, by its new time
+    at: float  # when the clock was set, in the new time of the clock
 
 
 class ClockUnset(msgspec.Struct, frozen=True):

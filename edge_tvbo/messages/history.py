@@ -37,7 +37,7 @@ class EarlierActivation(msgspec.Struct, frozen=True):
     """An activation that was not the last one of its interval."""
 
     decision: Decision
-    record: Record | None = None  # how the activation ended; None as in `HistoryEntry`
+    record: Record | None = None  # how the activation ended; `HistoryEntry` explains None
 
 
 class HistoryEntry(msgspec.Struct, frozen=True):
@@ -48,4 +48,4 @@ class HistoryEntry(msgspec.Struct, frozen=True):
     record: Record | None = None  # None until the interval ends; also None if the daemon was killed
     notices: tuple[Notice, ...] = ()  # published while the interval ran
     posterior: PosteriorSnapshot | None = msgspec.field(default=None, name="beliefs")
-    earlier: tuple[EarlierActivation, ...] = ()  # of the same interval, the oldest first
+    earlier: tuple[EarlierActivation, ...] = ()  # activations before the last one, the oldest first

@@ -48,7 +48,7 @@ class DetectedSensor(msgspec.Struct, frozen=True):
 
     sensor: str  # the sensor's name in the topic
     topic: str  # topic of its readings, with {sensor} in place of the name
-    values: tuple[str, ...]  # allowed for the setting `value`; () for a payload of one number
+    values: tuple[str, ...]  # choices for the setting `value`; () if a payload is one number
     activate: Activation | None = None
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-ITERATED_READINGS = 4096  # readings that are converted at a time in an iteration over columns
+ITERATED_READINGS = 4096  # an iteration over columns converts this many readings at a time
 
 
 class RecordedReading(NamedTuple):
@@ -19,7 +19,7 @@ class RecordedReading(NamedTuple):
     sensor: str
     at: float  # when it was measured, s since 1970
     value: float
-    unit: str = ""  # of the field when the reading was recorded; empty if it is not known
+    unit: str = ""  # the field's unit when the reading was recorded; empty if unknown
 
 
 class RecordedReadings(msgspec.Struct, frozen=True, eq=False):

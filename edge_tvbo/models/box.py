@@ -120,7 +120,7 @@ class BoxField:
         return self.spatial(self.positions, self.positions)
 
     def arm(self, index: int) -> Point:
-        """Return the candidate of the box with this index, as a tuple of coordinates.
+        """Return the box's candidate number `index`, as a tuple of coordinates.
 
         Parameters
         ----------

@@ -49,8 +49,8 @@ class LearnedVariation(msgspec.Struct, frozen=True):
 class RateOfChange(msgspec.Struct, frozen=True):
     """The estimated rate of change of a field, as a fact for explanations.
 
-    The rate of change is the share of the field's variance that is new in each interval, ε of
-    [B16].
+    The rate of change is ε of [B16]: the share of the field's variance that is replaced by new
+    variance in each interval.
     """
 
     epsilon: float

@@ -15,7 +15,7 @@ from edge_tvbo.numerics.types import Array
 
 Number = TypeVar("Number", float, Array)
 MAX_EXPONENT = 100.0  # limit of a value on the log scale, so that every reading is finite
-BLOCK = 256  # rows of a covariance whose factor is computed at once
+BLOCK = 256  # rows of a covariance that are factored in one step
 
 
 class SensorField:

@@ -20,7 +20,7 @@ Fittable = TypeVar("Fittable", bound=FittableModel)
 
 MAX_STEPS = 30  # steps of L-BFGS-B from each start
 MAX_COST = 1e10  # replaces -log p = inf, which the optimiser cannot handle
-BOX_SIDE = 10.0  # side of the box that the optimiser searches; its first step has length 1
+BOX_SIDE = 10.0  # side of the searched box; the optimiser's first step has length 1
 
 
 def log_likelihood(

@@ -6,8 +6,8 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.numerics.optimal_design import exchange
 from edge_tvbo.numerics.types import Array
 
-TOLERANCE = 1e-3  # of the objective, in nats
-MOVES_PER_ARM = 20  # number of moves for each arm, after which rounding errors are removed
+TOLERANCE = 1e-3  # allowed distance of the objective from its maximum, in nats
+MOVES_PER_ARM = 20  # rounding errors are removed after this number of moves for each arm
 MAX_ROUNDS = 5
 MAX_ARMS = 512  # largest number of arms; a design of 512 arms takes seconds
 

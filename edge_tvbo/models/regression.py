@@ -13,7 +13,7 @@ import numpy as np
 from edge_tvbo.errors import MissingExtra
 from edge_tvbo.numerics.types import Array
 
-JITTER = 1e-10  # added to the diagonal, as a share of its maximum, so that places may repeat
+JITTER = 1e-10  # relative to the largest variance; it allows repeated readings of a place
 
 
 def floored_noise(noise_variance: float, K: Array) -> float:
@@ -67,7 +67,7 @@ class Regression:
         Parameters
         ----------
         k : (n, m) array
-            Prior covariance of the readings with the places, in model units².
+            Prior covariance of each reading and each place, in model units².
         prior : (m,) array
             Prior variance of the places, in model units².
 

@@ -16,7 +16,7 @@ from edge_tvbo.numerics.types import Array
 
 MAX_MATERN_NU = 100.0  # smoothness above which the squared exponential is used
 MIN_NUMBER, MAX_NUMBER = 1e-50, 1e50  # range of scales and variances; their squares are finite
-MIN_PAIRWISE_DIMENSIONS = 8  # with 8 numbers or more in a row, numpy adds them in pairs
+MIN_PAIRWISE_DIMENSIONS = 8  # if a row has 8 numbers or more, numpy adds the numbers in pairs
 ALLOWED_RANGE = f"{MIN_NUMBER:g} to {MAX_NUMBER:g}"
 
 
@@ -158,9 +158,9 @@ def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None
 
     Notes
     -----
-    In few dimensions, numpy adds whole matrices, one for each dimension, several times as fast as
-    it adds many short rows. In `MIN_PAIRWISE_DIMENSIONS` dimensions or more, numpy adds the rows,
-    because a sum of whole matrices would differ in the last bit.
+    In few dimensions, numpy adds whole matrices, one for each dimension. This is several times as
+    fast as a sum over many short rows. In `MIN_PAIRWISE_DIMENSIONS` dimensions or more, numpy adds
+    the rows, because a sum of whole matrices would differ in the last bit.
 
     Raises
     ------

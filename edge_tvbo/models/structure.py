@@ -281,7 +281,7 @@ def mirrored(model: StructuralModel) -> StructuralModel:
 def cycle_of(period: float, interval: float | None) -> float | None:
     """Return `cycle` of a `StructuralModel` in s: a day if `period` is a week, otherwise None.
 
-    The result is also None if the intervals are too long for a season of a day; see `has_days`.
+    The result is also None if the intervals are too long for a daily season; see `has_days`.
     """
     is_week = abs(period - WEEK) <= MAX_DRIFT * WEEK
     return period / 7 if is_week and has_days(interval) else None
@@ -338,7 +338,7 @@ def prior_structure(
     period : float or None
         Length of the season in s; 0 for no season. None means a day, or a year if intervals are
         longer than six hours. If `period` is a week and intervals are at most six hours long, the
-        season is a day, because the course of a week can only be learned from training readings.
+        season is one day long, because a weekly course can only be learned from training readings.
 
     Returns
     -------

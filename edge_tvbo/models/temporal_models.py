@@ -38,8 +38,8 @@ class Transition(NamedTuple):
     prior follows from p_0 = 1 and p_{t+1} = retain p_t + inject.
     """
 
-    retain: float  # share of the variance that is kept
-    inject: float  # variance that is added, in units of the prior variance
+    retain: float  # kept share of the variance
+    inject: float  # added variance, in units of the prior variance
 
     def over(self, dt: float) -> "Transition":
         """Return the temporal model's step over `dt` intervals; `dt` is any number above 0.
@@ -98,7 +98,7 @@ class FittableModel(TemporalModel, Protocol):
     the coordinates of these two columns.
     """
 
-    FITS_FRACTIONS: ClassVar[bool]  # whether a fit accepts times that are not whole
+    FITS_FRACTIONS: ClassVar[bool]  # whether a fit accepts times that are not whole numbers
 
     @property
     def parameters(self) -> Array:

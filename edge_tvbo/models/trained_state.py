@@ -5,7 +5,7 @@ import numpy as np
 
 from edge_tvbo.numerics.types import Array
 
-ROUNDING = 1e-6  # share by which factors may exceed the whole variance
+ROUNDING = 1e-6  # allowed relative error, for example of the variance that factors explain
 
 
 class LowRankState(msgspec.Struct, frozen=True, eq=False):

@@ -33,7 +33,7 @@ def load_library(directory: Path) -> ModuleType | None:
     """Return the compiled kernels in `directory`, or None if they are missing or out of date."""
     path = directory / f"{LIBRARY_NAME}{EXTENSION_SUFFIXES[0]}"
     spec = spec_from_file_location(LIBRARY_NAME, path)
-    assert spec is not None and spec.loader is not None  # Python can import this suffix
+    assert spec is not None and spec.loader is not None  # Python can import a file with this suffix
     try:
         library = module_from_spec(spec)
     except ImportError:
@@ -43,7 +43,7 @@ def load_library(directory: Path) -> ModuleType | None:
 
 
 def source_fingerprint() -> int:
-    """Return 62 bits of a digest of the kernels' sources; a loaded library must have equal bits."""
+    """Return 62 bits of a digest of the kernels' sources, to compare with the bits of a library."""
     digest = sha256()
     for name in MODULES:
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())

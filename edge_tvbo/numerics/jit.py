@@ -33,7 +33,7 @@ COMPILATION = (  # how the kernels of this process were compiled
 )
 
 if _compiled:
-    int64: Any = int  # never called: the kernels that use int64 and uint64 are in the library
+    int64: Any = int  # placeholders: the kernels that call int64 and uint64 are in the library
     uint64: Any = int
 elif _interpreted:
     import numpy as np

@@ -1,4 +1,4 @@
-"""State-space posterior kernels: mean and covariance of all arms, in memory of fixed size.
+"""State-space posterior kernels: mean and covariance of all arms, in a fixed amount of memory.
 
 On M arms the static, TV and UI models are linear-Gaussian state spaces whose state is the field
 itself: f_{t+1} = sqrt(retain) f_t + sqrt(inject) g_{t+1} with independent g ~ N(0, K). The exact

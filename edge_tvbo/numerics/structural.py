@@ -117,7 +117,7 @@ def evolve(m: Array, P: Array, retain: Array, inject: Array, common: Array, B: A
     retain, inject, common : float64[n]
         φ, q and ρ of each component.
     B : float64[M, M]
-        Correlation between the sensors, for the part of a component that not all sensors share.
+        Correlation between the sensors, for the part of a component that differs between them.
     """
     M = B.shape[0]
     n = retain.shape[0]
@@ -147,7 +147,8 @@ def loadings(harmonic: Array, kind: Int64Array, phase: float, scale: float, load
         Number of cycles in a season, for the kinds 2 and 3.
     kind : int64[n]
         Kind of each component's loading. 0: the loading is 1; 1: `scale`; 2: cos(2π `harmonic`
-        `phase`); 3: the sine of the same angle. Without a season, the kinds 2 and 3 are 0.
+        `phase`); 3: the sine of the same angle. Without a season, the kinds 2 and 3 have the
+        loading 0.
     phase : float
         Share of the season that has passed, 0 to 1; negative if there is no season.
     scale : float

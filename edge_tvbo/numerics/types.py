@@ -6,4 +6,4 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Int64Array = NDArray[np.int64]  # integers that compiled kernels read
-Indices = NDArray[np.intp]  # positions in an array, as numpy returns them
+Indices = NDArray[np.intp]  # positions in an array, in the type that numpy returns

@@ -21,7 +21,8 @@ from edge_tvbo.policy.upper_confidence import UpperConfidence
 
 # Widths of the bound mean + width · std.
 LAST_WIDTH = 0.5  # width after many readings
-EXTRA_WIDTHS = (2.5, 1.0), (0.5, 100.0)  # extra width; readings per sensor until 1/e of it is left
+# Pairs: an extra width, and the number of readings per sensor that reduce this width to 1/e.
+EXTRA_WIDTHS = (2.5, 1.0), (0.5, 100.0)
 NEXT_WIDTH = 3.0  # width for the second and further sensors that are selected in an interval
 MAX_TURNS = 3  # mean number of readings per sensor after which the sensors no longer take turns
 TURN_WIDTH = 1e6  # so wide that the sensor with the largest standard deviation is selected

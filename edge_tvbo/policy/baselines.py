@@ -78,7 +78,7 @@ def make_static(settings: StaticSettings, field: Field) -> "NonAdaptivePolicy":
 
 
 def _next_arm(first: int, arms: Indices, M: int) -> int:
-    """Return a baseline's arm: `first` modulo M or, if `arms` lacks this arm, the next in `arms`.
+    """Return a baseline's arm `first` modulo M; if it is not in `arms`, the next arm in `arms`.
 
     Arm M - 1 is followed by arm 0.
     """
@@ -245,7 +245,7 @@ class RExp3(ModelFreePolicy):
         return super().select(eligible)
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Draw up to k different arms; the weights of the baseline RExp3 set the probabilities."""
+        """Draw up to k different arms with probabilities given by the RExp3 weights."""
         self._drawn = []
         return super().select_many(k, eligible)
 
@@ -316,11 +316,11 @@ class DiscountedUCB(ModelFreePolicy):
         self._xi = settings.xi
         self._seed = settings.seed
         self._reward_span = 2.0 * REWARD_REACH_STD * float(self._std.max())  # B
-        self._counts = np.zeros(len(field))  # γ N of each arm
+        self._counts = np.zeros(len(field))  # discounted number of readings of each arm, γ N
         self._sums = np.zeros(len(field))
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
-        """Add a reading of any arm, selected or not, to the discounted sums of baseline D-UCB."""
+        """Add a reading of any arm, selected or not, to the sums of the baseline D-UCB."""
         check_reading(arm, y, len(self._all_arms))
         index = self.field.index(arm)
         self._counts[index] += 1.0

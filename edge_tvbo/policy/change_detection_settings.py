@@ -25,7 +25,7 @@ class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-uc
     delta: Annotated[
         Probability,
         Meta(
-            description="Approximate probability, for each sensor, of a wrong reset: the model is "
+            description="Approximate probability that a sensor causes a wrong reset: the model is "
             "reset although the sensor's value did not change. The probability refers to the first "
             "`test_window` readings of the sensor after a reset. With more readings, wrong resets "
             "accumulate: in a simulation with the default values, 5 % of the sensors had a wrong "
@@ -45,8 +45,8 @@ class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-uc
     test_window: Annotated[
         WindowLength,
         Meta(
-            description="Number of newest readings of each sensor that the test compares. With 1, "
-            "no change is detected."
+            description="The test compares this number of readings of each sensor: the newest "
+            "ones. With 1, no change is detected."
         ),
     ] = 128
     window: Window = None

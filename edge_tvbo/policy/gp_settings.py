@@ -1,4 +1,4 @@
-"""Settings of the policies with a Gaussian process whose length scale is given."""
+"""Settings of the policies that use a Gaussian process with a given length scale."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
@@ -34,14 +34,14 @@ class GpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="gp-ucb"):
 
 
 class TvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="tv-gp-ucb"):
-    """TV-GP-UCB: a share of the field is new in each interval ([B16] algorithm 2)."""
+    """TV-GP-UCB: a share of the field is replaced in each interval ([B16] algorithm 2)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.gp_ucb:make_tv_gp_ucb"
 
     epsilon: Annotated[
         Share | Literal["fitted"],
         Meta(
-            description='Share of the field that is new in each interval. With "fitted", the '
+            description='Share of the field that is replaced in each interval. With "fitted", the '
             "share is the maximum-likelihood estimate from the readings ([B16] appendix B)."
         ),
     ] = 0.03

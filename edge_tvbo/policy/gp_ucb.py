@@ -40,9 +40,10 @@ def make_igp_ucb(settings: IgpUcbSettings, field: Field) -> UpperConfidence:
 def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> UpperConfidence:
     """Build TV-GP-UCB ([B16] algorithm 2), for a field that changes in every interval.
 
-    In each interval, a share ε of the field is new. With ``epsilon="fitted"`` the share is fitted
-    to the readings as they arrive ([B16] appendix B, eq. 24-25). With ``beta="least-bound"`` β is
-    the constant for which [M24] theorem 4.1 gives the smallest regret bound.
+    In each interval, a share ε of the field is replaced by a new random field. With
+    ``epsilon="fitted"``, ε is fitted again when readings arrive ([B16] appendix B, eq. 24-25). With
+    ``beta="least-bound"``, β is the constant for which [M24] theorem 4.1 gives the smallest regret
+    bound.
     """
     epsilon, beta = settings.epsilon, settings.beta
     if isinstance(epsilon, str):
@@ -57,7 +58,7 @@ def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> UpperConfidence:
 
 
 def make_ui_tvbo(settings: UiTvboSettings, field: Field) -> UpperConfidence:
-    """Build UI-TVBO ([ET] section 6): GP-UCB that adds `sigma_w2` to the prior each interval."""
+    """Build UI-TVBO ([ET] section 6): GP-UCB that adds `sigma_w2` to the prior in each interval."""
     posterior = make_posterior(field, UncertaintyInjection(settings.sigma_w2), settings.window)
     width = beta_schedule(settings.beta)
     return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)

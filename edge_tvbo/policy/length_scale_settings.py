@@ -62,8 +62,8 @@ GrowthExponent = Annotated[
 NormGrowth = Annotated[
     Exponent,
     Meta(
-        description="Exponent c: in interval t, the parameter `bound` is multiplied by t^c. If c "
-        "is above 0, larger norms are therefore considered in later intervals."
+        description="Exponent c: in interval t, the parameter `bound` is multiplied by t^c. So "
+        "if c is above 0, larger norms are considered in later intervals."
     ),
 ]
 Ratio = Annotated[

@@ -14,7 +14,7 @@ INITIAL_TAU = 100.0  # τ from which the first fit of TTV starts
 
 
 def make_mtv_gp_ucb(settings: MtvGpUcbSettings, field: Field) -> UpperConfidence:
-    """Build MTV-GP-UCB ([M24] section 8.2) for a field whose changes continue for a while.
+    """Build MTV-GP-UCB ([M24] section 8.2) for a field whose changes have momentum.
 
     With ``epsilon="fitted"``, ε and α are fitted to the readings as they arrive ([M24] algorithm
     3).

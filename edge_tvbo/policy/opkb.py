@@ -1,7 +1,7 @@
 """OPKB and ADA-OPKB: arms are drawn from designs with low estimated regret and much information.
 
 Source: K. Hong, Y. Li, A. Tewari, *An Optimization-based Algorithm for Non-stationary Kernel
-Bandits without Prior Knowledge*, AISTATS 2023, in the form that the authors' program runs
+Bandits without Prior Knowledge*, AISTATS 2023, as implemented in the authors' program
 (github.com/kihyukh/aistats2023). The constants of `Tuning` are equal in all configurations of that
 program.
 """
@@ -119,7 +119,7 @@ class Opkb(ModelFreePolicy):
         self._counts = np.zeros(blocks, np.int64)  # number of readings when that part began
         self._drawn = np.zeros(M, np.int64)  # 1 for arms whose reply is expected
         self._designs[0] = self._uninformed
-        self._responses: dict[int, Array] = {}  # by the number of the design; a cache
+        self._responses: dict[int, Array] = {}  # cache; key: number of the design
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Add the reading of a drawn arm to the estimates of ADA-OPKB."""

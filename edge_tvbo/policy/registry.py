@@ -209,7 +209,7 @@ def _load(name: str) -> type[PolicySettings]:
     found = f"The policy {name!r} of an installed package cannot be loaded"
     try:
         kind = _POLICIES.load(name)
-    except Exception as error:  # importing a foreign module may raise anything
+    except Exception as error:  # importing a foreign module can raise any exception
         raise ConfigError(f"{found}: {type(error).__name__}: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, PolicySettings)):
         raise ConfigError(f"{found}: {kind!r} is not a subclass of PolicySettings.")

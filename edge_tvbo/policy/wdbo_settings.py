@@ -15,14 +15,14 @@ class WDboSettings(PolicySettings, frozen=True, kw_only=True, tag="w-dbo"):
     maker: ClassVar[str] = "edge_tvbo.policy.wdbo:make_w_dbo"
 
     epsilon: Annotated[
-        float, Meta(ge=0, lt=1, description="Share of the field that is new in each interval.")
+        float, Meta(ge=0, lt=1, description="Share of the field that is replaced in each interval.")
     ] = 0.03
     alpha: Annotated[
         float,
         Meta(
             ge=0,
-            description="When readings are removed, the predictions may change by at most this "
-            "share during one correlation time. The correlation time follows from epsilon.",
+            description="Largest share by which removed readings may change the predictions "
+            "during one correlation time. The correlation time follows from epsilon.",
         ),
     ] = 0.25
     window: Annotated[
@@ -31,7 +31,7 @@ class WDboSettings(PolicySettings, frozen=True, kw_only=True, tag="w-dbo"):
     beta: Beta = DEFAULT_BETA
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield `alpha`, which has no effect, if `epsilon` is 0.
+        """Yield `alpha` if `epsilon` is 0, because `alpha` then has no effect.
 
         In this case, W-DBO assumes a constant field, in which no reading becomes stale.
         """

@@ -40,10 +40,10 @@ from edge_tvbo.research.resumable_jobs import ResumableJobs
 
 REGRET = "R_T/T"
 REVISION = 3  # increases when the rows of a run change, so that stored runs are not mixed
-SEPARATOR = "+"  # of problem, policy and run in the name of a stored run; many names contain "-"
+SEPARATOR = "+"  # between problem, policy and run in a stored run's name; many names contain "-"
 PANELS = 4  # panels in a row of the figure
 COLOURS = ["blue", "orange", "green", "red", "purple", "brown", "pink", "gray", "olive", "cyan"]
-STYLES = ["-", "--", ":"]  # line styles; with ten colours, 30 different curves
+STYLES = ["-", "--", ":"]  # of lines; with the ten colours, 30 curves can be distinguished
 
 Recorded = Mapping[str, RecordedField]
 NO_RECORDINGS: Recorded = {}
@@ -224,7 +224,7 @@ class Player:
         self.policy.observe(arm, float(reading))
 
     def advance(self, t: int) -> None:
-        """Let the time of the benchmarked policy pass from interval `t` to the next interval."""
+        """Advance the time of the benchmarked policy from interval `t` to the next interval."""
         for _ in range(1 if self._recorded is None else self._recorded.intervals_after(t)):
             self.policy.advance()
 

@@ -21,8 +21,8 @@ class Ranking(NamedTuple):
     """Average ranks of policies over problems; the first policy has the lowest average rank."""
 
     policies: tuple[str, ...]
-    ranks: Array  # (k,), in the order of `policies`; rank 1 is the least regret
-    critical_difference: float  # of average ranks, by Nemenyi's test at `SIGNIFICANCE_LEVEL`
+    ranks: Array  # (k,), in the order of `policies`; rank 1 has the least regret
+    critical_difference: float  # between average ranks, by Nemenyi's test at `SIGNIFICANCE_LEVEL`
     statistic: float  # Friedman's χ², with k - 1 degrees of freedom for k policies
     p: float
     # p value of each policy against the first policy, with Holm's correction; 1 for the first

@@ -113,9 +113,9 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings `raw` of the bug report, with values of environment variables.
+    """Return the settings `raw` of the bug report, with environment variables filled in.
 
-    An environment variable overrides the setting of the file.
+    A variable that overrides a setting of the file is applied, too.
     """
     given = environment.variables(os.environ)
     report = Report(path, dict, given)

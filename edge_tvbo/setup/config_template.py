@@ -10,7 +10,7 @@ from edge_tvbo.config.cross_checks import RESERVED
 from edge_tvbo.config.field_settings import PUBLISHED_SENSORS
 from edge_tvbo.messages.payloads import Activation
 
-MAX_PUBLISHED_SENSORS = 500  # 500 estimates have at most 50 kB; many brokers accept 64 kB
+MAX_PUBLISHED_SENSORS = 500  # 500 estimates take at most 50 kB; many brokers accept 64 kB
 
 TEMPLATE = """\
 #:schema ./edge-tvbo.schema.json
@@ -35,7 +35,7 @@ unit = {unit}
 objective = "max"  # search for the highest value; "min" for the lowest
 interval = {interval}  # or "on-reading"
 policy = {{ name = "auto" }}  # learns how the field changes; needs no parameter
-# model = {model}  # from `edge-tvbo fit`; it replaces the table kernel below
+# model = {model}  # from `edge-tvbo fit`; it replaces the table `kernel` below
 {publish}
 sensors = [{sensors}]
 {names}{reading}
@@ -108,7 +108,9 @@ def render_config(values: TemplateValues) -> str:
 
 
 def model_file(field: str, fields: int) -> str:
-    """Return the name of the model file that `fit` writes for `field`, one of `fields` fields.
+    """Return the name of the model file that `fit` writes for `field`.
+
+    `fields` is the number of fields in the configuration.
 
     >>> model_file("humidity", 1), model_file("humidity", 2)
     ('model.json', 'humidity.model.json')

@@ -34,7 +34,7 @@ QUANTITIES = {  # quantities by the words that integrations use
     "pressure": Quantity("pressure", "hPa", 10.0),
 }
 GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow the word of a quantity
-MAX_WORD_LENGTH = 64  # characters of a word that may be a quantity
+MAX_WORD_LENGTH = 64  # a word with more characters is not a quantity
 INSIDE = {"internal", "cpu"}  # words for the temperature inside a device
 
 

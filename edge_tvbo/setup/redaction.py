@@ -85,7 +85,7 @@ class Line(NamedTuple):
 
     @property
     def is_secret(self) -> bool:
-        """Whether the value may be a secret, so that the whole bug report hides its words."""
+        """Whether the value may be a secret; if so, the whole bug report hides its words."""
         return self.setting is None or _is_secret(self.setting, self.value)
 
     def texts(self) -> Iterator[str]:
@@ -250,7 +250,7 @@ def private_values(raw: dict[str, Any], base: Path) -> Iterator[str]:
 
 
 def _as_shown(text: str, base: Path) -> Iterator[str]:
-    """Yield a setting's value, and the path of the file that it names, as error messages show them.
+    """Yield a setting's value, and the path that it names, in the form used by error messages.
 
     An error message escapes some characters, and shows only the beginning of a long value.
     """
@@ -289,7 +289,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
-    """Yield, for the redaction, the secret in each file of `password_file` and `token_file`."""
+    """Yield, for the redaction, the secret in each password file and token file."""
     for key, value in named_files(raw):
         if key.endswith(("password_file", "token_file")):
             try:

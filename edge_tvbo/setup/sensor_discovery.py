@@ -164,7 +164,7 @@ class _GroupBuilder:
 def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
     """Yield the payload format and the sensor of a message that contains a known quantity.
 
-    The topic or a JSON key names the quantity. A message of another kind yields nothing.
+    A quantity is known by its name in the topic or in a JSON key. Other messages yield nothing.
 
     >>> for payload, seen in guess_by_topic("home/hall/temperature", b"21.3"):
     ...     print(payload, seen.sensor, seen.topic)

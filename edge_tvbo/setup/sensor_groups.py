@@ -25,7 +25,7 @@ from edge_tvbo.setup.quantities import (
 
 PLACEHOLDER = "{sensor}"
 MIN_SPREAD = 1e-9  # a smaller spread is rounding error
-LISTED_SENSORS = 3  # sensors of a group that its description names
+LISTED_SENSORS = 3  # sensors that the description of a group names
 # Distances from the center, in spreads. A value may be in another unit if it is farther away than
 # the first distance, and closer than the second distance after its conversion from that unit:
 MIN_FAR_SPREADS, MAX_NEAR_SPREADS = 5.0, 2.0
@@ -39,7 +39,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
     """Group of sensors of one integration that measure the same quantity."""
 
     integration: str
-    topic: str  # with {sensor} in place of the name
+    topic: str  # with {sensor} in place of the sensor's name
     value: str | None  # the setting `value`; None if a payload is one number
     activate: Activation | None
     readings: dict[str, float]  # the last value of each sensor, by its name in the topic
@@ -109,7 +109,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def mean(self) -> float:
-        """The center of the group as a prior mean: rounded to 1/100 of the spread, or finer."""
+        """The center of the group as a prior mean, rounded to 1/100 of the spread, or finer."""
         return round(self.center, max(0, 2 - floor(log10(self.spread))))
 
     def describe(self) -> str:

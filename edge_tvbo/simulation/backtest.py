@@ -47,7 +47,7 @@ UNIT_LABEL = "sd of the training data"  # in headings and axis labels
 SAVED_TEXT = (
     "Saved: how many fewer activations a policy made than a baseline, as a share of the baseline's "
     'activations. The baseline "always-on" activates all sensors in each interval. The baseline '
-    '"round-robin" activates in each interval as many sensors as the policy may activate without '
+    '"round-robin" activates as many sensors in each interval as the policy may activate without '
     "--budget."
 )
 ORACLE = "oracle"
@@ -77,7 +77,7 @@ class Result:
     per_interval: int = 1  # sensors that are activated in each interval
 
     def saved_shares(self) -> dict[str, float]:
-        """Return, for each of two baselines, the share of activations saved in the backtest.
+        """Return the share of activations that the policy saved, compared with two baselines.
 
         The keys are the names of the baselines. "always-on" activates all sensors in each interval.
         "round-robin" activates as many sensors in each interval as the policy may activate without

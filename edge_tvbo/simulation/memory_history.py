@@ -9,7 +9,7 @@ from edge_tvbo.simulation.replay import replay
 
 
 class InMemoryHistory:
-    """The decision history of one replay, stored in memory instead of a file."""
+    """The decision history of one replay, stored in memory and not in a file."""
 
     def __init__(self, field: str) -> None:
         self._field = field

@@ -31,7 +31,7 @@ from edge_tvbo.simulation.row_range import (
     recorded_rows,
 )
 
-REPLY_SHARE = 0.2  # largest reply timeout / interval; many activations need a shorter one
+REPLY_SHARE = 0.2  # largest reply timeout / interval; less if there are many activations
 STEP_DTYPE = np.dtype(  # one interval; values in the recording's unit, NaN for no value
     [
         ("pick", np.int64),  # the arm that was activated; -1 if none was
@@ -153,7 +153,7 @@ class ReplayRecorder:
         return (field_of(self._policy).to_model(value) - mean) / std
 
     def digest(self) -> str:
-        """Return the SHA-256, in hexadecimal, of the replay's decisions and ends of intervals.
+        """Return the SHA-256, in hexadecimal, of the replay's decisions and interval ends.
 
         The texts of decisions are left out.
         """

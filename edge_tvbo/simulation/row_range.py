@@ -28,7 +28,7 @@ def recorded_rows(recording: Recording, span: RowRange) -> NDArray[np.intp]:
 
 
 def best_arm(recording: Recording, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the hottest observed arm in each of the T `rows` of a range, of shape (T,).
+    """Return an array (T,) of the hottest observed arm in each of the T `rows`.
 
     For the objective "min", the coldest arm is returned.
     """
@@ -77,12 +77,12 @@ def _midnight(day: date) -> float:
 
 
 def _row(recording: Recording, at: float) -> int:
-    """Return the recording's first row at or after time `at`; the row may be out of range."""
+    """Return the first row at or after time `at`; it can be outside of the recording."""
     return ceil((at - recording.start) / recording.interval - recording.rounding)
 
 
 def _days(recording: Recording) -> list[date]:
-    """Return all days of a recording, from the first interval's day to the last interval's."""
+    """Return all days from the first to the last interval of a recording."""
     last = recording.start + (len(recording.values) - 1) * recording.interval
     begin, end = (datetime.fromtimestamp(at, UTC).date() for at in (recording.start, last))
     return [begin + timedelta(days=n) for n in range((end - begin).days + 1)]

@@ -2,7 +2,7 @@
 
 A short gap is interpolated. In a long gap, for example of a sensor whose battery was empty for
 days, an interpolation would invent a smooth field without a daily course, and one wrong reading at
-the end of the gap would spread over all of it. Therefore a long gap is filled by linear regression
+the end of the gap would affect the whole gap. Therefore a long gap is filled by linear regression
 on the mean of the other sensors at the same time. The regression is fitted to the times at which
 the sensor itself has readings.
 """
@@ -17,10 +17,10 @@ from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.row_range import DAY, RowRange
 
-MAX_GAP_S = DAY / 2  # longest gap that is interpolated; or MAX_GAP_ROWS, if that is longer
+MAX_GAP_S = DAY / 2  # gaps up to MAX_GAP_S or MAX_GAP_ROWS, the longer one, are interpolated
 MAX_GAP_ROWS = 6  # rows
 ROUNDS = 10  # rounds of the least-squares fit of the differences between sensors
-PRIOR_ROWS = 24  # weight of the prior slope of 1, as a number of rows of usual variance
+PRIOR_ROWS = 24  # the prior slope, 1, has the weight of this number of rows of usual variance
 
 
 def training_rows(recording: Recording, span: RowRange) -> Array:

@@ -122,7 +122,7 @@ def resetting_mismatch(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    """Return ψ_T(N, ε), a bound on the errors of a static model's mean and width in a block.
+    """Return ψ_T(N, ε), which bounds a static model's errors of mean and width in a block.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ class _Case:
     delta: float
     bound: float
     noise_variance: float
-    scale: float  # root of the largest prior variance, in the unit of the readings
+    scale: float  # square root of the largest prior variance, in the unit of the readings
     unit: str
     greedy: Array
     gains: Array
@@ -83,7 +83,7 @@ class _Case:
 
     @property
     def given_norm(self) -> str:
-        """The assumption of the bounds of [ZS21] and [LB], as the beginning of a sentence."""
+        """Beginning of a sentence: the assumption on which the bounds of [ZS21] and [LB] depend."""
         return f"for a field whose norm is at most {self.bound:g}: "
 
     def per_interval(

@@ -29,7 +29,7 @@ class Domain:
     Raises
     ------
     ConfigError
-        If `dimension` is not a whole number, 1 or more, or another argument is not above 0.
+        If `dimension` is not a whole number of at least 1, or if another argument is not above 0.
     """
 
     dimension: int = 2

@@ -68,8 +68,8 @@ def regret_constant(noise_variance: float) -> float:
     .. math:: C_1 = \frac{8}{\ln(1 + σ^{-2})}
 
     σ_t²(x_t) is the posterior variance of the arm x_t that is selected in interval t. The
-    `noise_variance` σ² is in units of the field's largest prior variance, > 0. Sources: Srinivas et
-    al. 2010, theorem 1 and lemma 5.4; [B16] theorems 4.2 and 4.3; [M24] lemma 4.6.
+    `noise_variance` σ² is above 0, in units of the field's largest prior variance. Sources:
+    Srinivas et al. 2010, theorem 1 and lemma 5.4; [B16] theorems 4.2 and 4.3; [M24] lemma 4.6.
     """
     check_positive(noise_variance=noise_variance)
     return 8.0 / log1p(1.0 / noise_variance)

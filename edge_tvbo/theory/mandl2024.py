@@ -25,7 +25,7 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.theory.domain import Domain
 from edge_tvbo.theory.information_gain import regret_constant
 
-MAX_DELTA = 1.0 - 1e-8  # a best δ above this value is the limit δ → 1 of the search
+MAX_DELTA = 1.0 - 1e-8  # a best δ above this value counts as the limit δ → 1
 
 
 class BlockedGain(NamedTuple):
@@ -232,8 +232,8 @@ def likely_regret(expected: float, horizon: int, epsilon: float, *, omega: float
     r"""Return [M24]'s regret bound that holds with probability 1 - ω.
 
     The bound is `expected`, a bound on E[R_T], plus `regret_deviation` with the correlation
-    :math:`c = \sqrt{1 - ε}`. Source: [M24] lemma 4.10. The lemma assumes conjecture 4.1 of the
-    thesis, and that the chosen places do not depend on the readings.
+    :math:`c = \sqrt{1 - ε}`. Source: [M24] lemma 4.10. The lemma has two assumptions:
+    conjecture 4.1 of the thesis holds, and the chosen places do not depend on the readings.
     """
     check_range(0, 1, epsilon=epsilon)
     check_not_negative(expected=expected)

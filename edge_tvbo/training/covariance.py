@@ -126,7 +126,7 @@ def with_structure(
     def fitted(to: SensorField, first: int = 1, last: int = 1) -> Fitted | None:
         """Return the best fit of a structural model to the readings, in model units of `to`.
 
-        For `progress`, this is fit number `first` of `last` fits with equally many steps.
+        `progress` reports this fit as number `first` of `last` fits that have equally many steps.
         """
 
         def step(done: int, total: int) -> None:

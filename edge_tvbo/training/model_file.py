@@ -154,7 +154,7 @@ def _arguments(document: ModelFile) -> dict[str, Any]:
 
 
 def _matrix(array: Array) -> Matrix:
-    """Return a matrix in the form of a model file: lists, or bytes for very many sensors."""
+    """Return a matrix as a model file stores it: lists, or bytes for very many sensors."""
     return array.tolist() if array.shape[1] <= MAX_LISTED else _bytes(array)
 
 
@@ -163,14 +163,14 @@ def _bytes(array: Array) -> bytes:
 
 
 def _symmetric(array: Array) -> Matrix:
-    """Return a symmetric matrix in the form of a model file: lists, or its lower triangle."""
+    """Return a symmetric matrix as a model file stores it: lists, or its lower triangle."""
     if len(array) <= MAX_LISTED:
         return _matrix(array)
     return b"".join(_bytes(row[: i + 1]) for i, row in enumerate(array))
 
 
 def _array(matrix: Matrix, sensors: int) -> Array:
-    """Return a matrix of a model file as an array; bytes become rows of `sensors` numbers."""
+    """Return a matrix of a model file as an array; each row of its bytes has `sensors` numbers."""
     if isinstance(matrix, bytes):
         return _numbers(matrix).reshape(-1, sensors)
     return np.array(matrix, np.float64)
@@ -181,7 +181,7 @@ def _numbers(data: bytes) -> Array:
 
 
 def _symmetric_array(matrix: Matrix, sensors: int) -> Array:
-    """Return a symmetric matrix of a model file as an array; bytes hold a triangle or all rows."""
+    """Return a symmetric matrix of a model file as an array; bytes may hold only a triangle."""
     if not isinstance(matrix, bytes) or len(matrix) != 4 * sensors * (sensors + 1):
         return _array(matrix, sensors)
     numbers, end = _numbers(matrix), 0

@@ -9,7 +9,7 @@ from edge_tvbo.models.structure import DAY, MAX_DRIFT, WEEK, YEAR, cycle_of
 from edge_tvbo.numerics.types import Array, Mask
 
 MIN_SEASONS = 2  # whole seasons that are needed to learn a course
-MIN_PARTS, MAX_PARTS = 4, 2016  # rows in a season; 2016 are a week at 5 minutes
+MIN_PARTS, MAX_PARTS = 4, 2016  # rows in a season; a week of 5-minute rows has 2016
 
 
 def possible_periods(T: int, interval: float) -> list[float]:

@@ -132,7 +132,7 @@ def _mark_extremes(axes: Any, times: Array, means: Array, names: Sequence[str]) 
 
 
 def _plot_liveliness(axes: Any, field: SensorField) -> None:
-    axes.set(title="liveliness by the part of the season")
+    axes.set(title="liveliness in each part of the season")
     structure = field.structure
     if structure is None or not structure.period:
         axes.text(0.5, 0.5, "no season", ha="center", transform=axes.transAxes)

@@ -45,7 +45,7 @@ from edge_tvbo.training.periods import (
 FitProgress = Callable[[int, int], None]  # called with the numbers of completed and of all steps
 MIN_SEASONS_FOR_NONE = 8  # number of shortest seasons before a model without a season is tried
 MIN_ROWS = 8
-SHORT_SEASON = 300  # parts; a shorter season determines the first time constants
+SHORT_SEASON = 300  # parts; for shorter seasons, the first time constants depend on the season
 MIN_REST_SHARE = 1e-6  # smallest share of the variance that a course leaves; it is 0 in simulations
 OWN_SHARE = 0.7  # weight of a sensor's own spread; the mean of all sensors has the rest
 SHRINKAGE = 0.02  # share by which correlations are moved towards 0
@@ -54,7 +54,7 @@ MIN_SHARE = 0.05  # smallest squared liveliness
 MAX_SEARCH_ROWS = 4032  # the search uses the newest rows only: four weeks of 10 min
 MAX_SEARCH_SERIES = 500  # largest number of series that the search uses
 BURN_IN = 0.1  # share of the rows, at the beginning, that do not count for the score
-SEARCH_SWEEPS = 3  # of the search; each sweep uses the square root of the previous sweep's factor
+SEARCH_SWEEPS = 3  # number of sweeps; each uses the square root of the previous sweep's factor
 SEARCH_FACTOR = 4.0
 MIN_GAIN = 0.5  # smallest gain in log score for which a parameter is changed
 LIMITS = (1e-5, 1e5)  # limits of variances, and of time constants in intervals
@@ -69,7 +69,7 @@ class Fitted(NamedTuple):
 
     model: StructuralModel
     log_density: float  # mean log density of the judged rows, in model units
-    judged: int  # number of judged rows: the newest ones, including rows without readings
+    judged: int  # number of the newest rows that are judged, including rows without readings
     course_predicts: bool  # whether the course predicts seasons that it was not fitted to
 
 
@@ -167,7 +167,7 @@ def _filled(readings: Array, recorded: Mask) -> Array:
 def _fitted(
     readings: Array, recorded: Mask, interval: float, start: float, period: float
 ) -> Fitted:
-    """Return the structural fit with the season `period`; leave out the series of residuals."""
+    """Return the structural fit with the season `period`, without the series of residuals."""
     fit = _Fit(readings, recorded, interval, start, period)
     fit.search()
     return Fitted(fit.model(), fit.log_density(), fit.judged(), fit.course_predicts)
@@ -223,7 +223,7 @@ class _Parameters(NamedTuple):
 
 
 class _Series(NamedTuple):
-    """Independent series of residuals, the variance of each, and each row's component loadings."""
+    """Independent series of residuals, with the variance of each and the loadings of each row."""
 
     rows: Array  # (T, m)
     eigenvalues: Array  # (m,)

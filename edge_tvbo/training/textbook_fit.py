@@ -19,11 +19,11 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.training.structural_fit import rows_without_nan
 
-SHRINKAGE = 0.02  # share of the covariance that is shrunk to its diagonal
+SHRINKAGE = 0.02  # share by which covariances of different sensors are reduced
 NOISE_SHARE = 0.01  # noise variance of a reading, as a share of the mean variance
 MAX_PHI = 0.9999
 WIDTHS = (0.0, 0.25, 0.5, 1.0, 2.0)  # of the bound, in standard deviations
-TRAINED_SHARE = 0.75  # share of the rows that are trained on before the widths are compared
+TRAINED_SHARE = 0.75  # share of the rows that train the model before the widths are compared
 NEVER = 1e9  # time constant of components with variance 0, in s
 NONE = Component(0.0, NEVER)
 
@@ -32,7 +32,7 @@ def fit_textbook(readings: Array, interval: float, start: float) -> StructuralMo
     """Return the structural model of the textbook baseline.
 
     The course is the mean of each sensor at each time of day. It is interpolated at times of day at
-    which nothing was recorded. In each of three cases, the course is the plain mean of each sensor:
+    which nothing was recorded. In three cases, the course is the mean of each sensor over all rows:
 
     - A day is not a whole number of intervals.
     - The rows cover less than two days.

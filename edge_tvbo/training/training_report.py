@@ -126,10 +126,10 @@ def make_training_report(
     readings : (T, M) array
         The training readings, in the sensors' unit.
     interval, start, period
-        As for `best_fit`.
+        The parameters of `best_fit` with these names.
     observed : (T, M) bool array, optional
-        Which readings were measured; all other readings fill gaps. By default, all readings were
-        measured.
+        Mask of the readings that were measured; all other readings fill gaps. By default, all
+        readings were measured.
     """
     recorded = rows_without_nan(readings)
     modelled = field.to_model(readings)

@@ -165,7 +165,8 @@ def test_a_sensor_requested_after_a_change_of_the_sensors_waits_for_the_next_int
     assert response["status"] == "error"
     text, _, at = response["error"].removesuffix(".").rpartition(" ")
     assert text == (
-        "No interval of lab is running yet; send the command again after the next one begins, at"
+        "No interval of lab is running yet; send the command again after the next interval begins, "
+        "at"
     )
     assert abs(datetime.fromisoformat(at) - began - timedelta(hours=1)) < timedelta(seconds=2)
 

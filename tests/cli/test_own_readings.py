@@ -267,7 +267,7 @@ def test_fit_names_the_sensors_without_which_the_model_cannot_be_used(config, tm
 
     assert fitted.endswith(
         "The model does not contain these sensors, because they have no reading on the training "
-        "days: shed, porch. To use the model, remove these sensors from the setting sensors in "
+        "days: shed, porch. To use the model, remove these sensors from `sensors` in "
         f"[fields.temperature] of {config}, or fit the model again when the sensors have readings."
         "\n"
     )

@@ -205,7 +205,7 @@ UNUSED = [
         "reading.timezone",
         {"reading": JSON % ', timezone = "Europe/Berlin"'},
         {"reading": JSON % ""},
-        "time is not set; set time to the path of the time",
+        "`time` is not set; set `time` to the path of the time",
     ),
     (
         "energy.battery.time",

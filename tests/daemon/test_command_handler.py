@@ -96,6 +96,7 @@ def test_a_command_between_two_intervals_is_answered_with_the_start_of_the_next_
 
     assert response.status == "error"
     assert response.error == (
-        f"No interval of heat is running yet; send the command again after the next one begins{at}."
+        "No interval of heat is running yet; send the command again after the next interval "
+        f"begins{at}."
     )
     assert handler.rejected == {"too-early": 1}

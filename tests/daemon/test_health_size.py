@@ -39,7 +39,7 @@ def test_of_many_texts_the_first_of_each_field_stay_and_the_others_are_counted()
         assert list(field.implausible) == SENSORS[:64]
         assert field.ignored == SENSORS[:9]
     assert published.problem == (
-        "no sensor of f0 responds; the health document is too large for all sensors; it leaves out "
+        "no sensor of f0 responds; the health document cannot list all sensors; it leaves out "
         "1180 of `implausible`"
     )
 
@@ -59,7 +59,7 @@ def test_ids_are_left_out_only_if_the_texts_are_not_enough(number):
     assert field.faulty == {SENSORS[0]: FAULT}
     left = number * (300 - len(field.suspects))
     assert published.problem == (
-        "the health document is too large for all sensors; it leaves out "
+        "the health document cannot list all sensors; it leaves out "
         f"{number * 288} of `implausible`, {left} of `suspects`, {left} of `low_battery`"
     )
 
@@ -76,7 +76,7 @@ def test_a_document_of_many_fields_fits_in_one_message(fields):
     assert all(each.ignored == SENSORS[:3] for each in published.fields.values())
     kept = 3 if fields == 18 else 0
     assert published.problem == (
-        "the health document is too large for all sensors; it leaves out "
+        "the health document cannot list all sensors; it leaves out "
         + ", ".join(f"{fields * (12 - kept)} of `{key}`" for key in [*KEYS, "suspects"])
     )
 
@@ -91,6 +91,6 @@ def test_ignored_sensors_are_the_last_to_be_left_out():
     field = published.fields["f0"]
     assert (field.suspects, field.ignored) == ([], ignored[:128])
     assert published.problem == (
-        "the health document is too large for all sensors; it leaves out "
+        "the health document cannot list all sensors; it leaves out "
         f"600 of `suspects`, {2 * (2700 - 128)} of `ignored`"
     )

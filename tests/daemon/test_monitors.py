@@ -301,7 +301,7 @@ def test_the_limit_of_faulty_sensors_is_a_problem_until_one_agrees_and_again_lat
         assert problem.startswith("s0 in heat seems to be faulty: ")
         assert problem.endswith(
             "; in heat, while at least a third of the sensors seem to be faulty, faults of other "
-            "sensors are not reported; if the sensors that seem faulty work, reset the model"
+            "sensors are not reported; if the sensors are not faulty, reset the model"
         )
         report_until([], lambda: 0.05 * noise.standard_normal())
         assert field.collector.health().problem is None

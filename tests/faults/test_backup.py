@@ -156,7 +156,7 @@ def test_a_reload_that_leaves_the_databases_behind_says_how_to_continue_them(mac
         gateway.configure()
     now = gateway.directory / gateway.name
     gateway.process.send_signal(signal.SIGHUP)
-    gateway.wait_for_log("reload: done", f"stay in {first}.*.db, and {now}.*.db are new")
+    gateway.wait_for_log("reload: done", f"{first}.*.db are no longer used, and {now}.*.db are new")
     gateway.wait_for_activations()
     gateway.stop()
     assert gateway.intervals()[0] > 0

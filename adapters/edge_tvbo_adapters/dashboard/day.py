@@ -61,7 +61,7 @@ def recorded_day(
 
 
 def _last(notices: Iterable[Notice]) -> list[Notice]:
-    """Return the last of the `notices` before a recorded day, for each sensor and kind of event.
+    """Return, for each sensor and kind of event, the last of the `notices` before a recorded day.
 
     The returned notices are in the order of `notices`.
     """
@@ -111,7 +111,7 @@ def _key(notice: Notice) -> tuple[str, str]:
 
 
 def _sortable(at: str) -> str:
-    """Return a time of a recorded day without its Z.
+    """Return a time of a recorded day without the Z at its end.
 
     Without the Z, times with milliseconds and times without milliseconds sort correctly as texts.
 

@@ -46,7 +46,7 @@ class OtherUnit(ValueError):
 
 
 class FieldView(msgspec.Struct, frozen=True):
-    """The state of one field, as it is sent to a page that opens."""
+    """The state of one field that a newly opened page receives."""
 
     selections: list[Selection]
     decision: Decision | None
@@ -137,8 +137,8 @@ class DashboardFieldState:
     def add_hotspot(self, hotspot: Hotspot) -> None:
         """Store the field's hot spot in the state of the dashboard.
 
-        If the last frame has no hot spot, add the hot spot to this frame. Raises `OtherUnit` if the
-        hot spot is in another unit than the field.
+        If the last frame has no hot spot, the hot spot is also added to the last frame. Raises
+        `OtherUnit` if the unit of the hot spot is not the unit of the field.
         """
         self._check_unit(hotspot.unit)
         self.hotspot = hotspot
@@ -146,12 +146,12 @@ class DashboardFieldState:
             self.frames[-1] = replace(self.frames[-1], hotspot=hotspot.sensor)
 
     def add_alert(self, alert: Alert) -> None:
-        """Store the state of the field's alert; raise `OtherUnit` if the alert has another unit."""
+        """Store the state of the field's alert; raise `OtherUnit` if its unit is another one."""
         self._check_unit(alert.unit)
         self.alert = alert
 
     def clear(self, level: str) -> None:
-        """Remove from the dashboard's state a document that the broker no longer retains.
+        """Remove the document of a cleared topic from the dashboard's state.
 
         `level` is the last level of the topic. The decisions stay, because they are history.
         """
@@ -164,7 +164,7 @@ class DashboardFieldState:
                 self.alert = None
 
     def view(self) -> FieldView:
-        """Return the field's state, as it is sent to a page that opens."""
+        """Return the state of the field, for a newly opened page."""
         skipped = max(0, len(self.frames) - MAX_SELECTIONS)
         return FieldView(
             selections=[selection_of(each) for each in islice(self.frames, skipped, None)],
@@ -177,7 +177,7 @@ class DashboardFieldState:
         )
 
     def changed_by(self, topic: str) -> dict[str, Any]:
-        """Return the parts of a dashboard field that a message on `topic` can change, as a dict."""
+        """Return a dict of the parts of a dashboard field that a message on `topic` can change."""
         last = self.frames[-1] if self.frames else None
         frame = last
         if topic == "posterior" and (index := self._frame_of_posterior()) is not None:
@@ -273,7 +273,7 @@ class DashboardFieldState:
 
 
 def _is_of_interval(decision: Decision, last: Decision) -> bool:
-    """Return whether `decision` is of the interval of `last`, the dashboard's last decision.
+    """Return whether `decision` and `last`, the dashboard's last decision, share an interval.
 
     The two decisions must have the same interval number. A restarted daemon can repeat a number.
     Therefore, the decisions must also have the same time, or `decision.earlier` must contain the

@@ -10,7 +10,7 @@ from edge_tvbo.messages.documents import Decision, Notice, Reason
 from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo.messages.history import HistoryEntry, QuantizedArray
 
-MIN_DECIMALS, MAX_DECIMALS = 3, 15  # of values from the history
+MIN_DECIMALS, MAX_DECIMALS = 3, 15  # number of decimals of values from the history
 
 Ending = Literal["answered", "missed", "undelivered"]
 Objective = Literal["max", "min"]
@@ -24,11 +24,11 @@ class DashboardField(msgspec.Struct, frozen=True):
     objective: Objective
     interval: float | None  # s; None if each reading ends an interval
     positions: tuple[tuple[float, float], ...] | None  # in m, by sensor; None if unknown
-    names: Mapping[str, str] = {}  # of sensors, if they differ from the ids
-    threshold: float | None = None  # of alerts; None without alerts
+    names: Mapping[str, str] = {}  # names of sensors, if they differ from the ids
+    threshold: float | None = None  # threshold of the alerts; None without alerts
     log1p_scale: float | None = None  # in `unit`; None if the model is not on a log scale
     is_published: bool = True  # whether the daemon publishes the estimates of the sensors
-    decimals: int = 2  # to which the daemon rounds values in `unit`
+    decimals: int = 2  # the daemon rounds values in `unit` to this number of decimals
     has_model: bool = True  # whether the policy estimates the sensors
 
 
@@ -46,16 +46,16 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """The part of a frame that the timeline of the dashboard shows."""
+    """The values of a frame that appear in the dashboard's timeline."""
 
     interval: int
     at: str
     sensor: str
     activated: bool  # False if the sensor was not activated, in order to save energy
-    resets: int  # of the model, so far
+    resets: int  # number of resets of the model, so far
     ending: Ending | None
     value: float | None
-    earlier: list[str]  # sensors that were activated before in the same interval
+    earlier: list[str]  # sensors that were activated earlier in the same interval
     begin: str  # start of the interval; before `at` if `earlier` is not empty
 
 
@@ -81,7 +81,7 @@ class CoursePoint(msgspec.Struct, frozen=True, array_like=True):
 
 
 def frames_of(entries: Iterable[HistoryEntry], field: DashboardField) -> Iterator[Frame]:
-    """Yield a frame for each history entry that has the unit and a selected sensor of `field`.
+    """Yield a frame for each history entry whose unit and selected sensor belong to `field`.
 
     The entries must be ordered by time, because the notices in the entries determine which sensors
     can be the hot spot of a frame. After a notice that a sensor is ignored or faulty, this sensor
@@ -155,8 +155,8 @@ def hottest(
 ) -> str | None:
     """Return the hot spot of a dashboard frame: the sensor with the highest mean.
 
-    The objective "min" selects the lowest mean. The sensors `hidden` are left out. Returns None if
-    no mean is a number.
+    The objective "min" selects the lowest mean. The sensors in `hidden` are left out. Returns None
+    if no mean is a number.
 
     >>> hottest(["a", "b", "c"], [20.0, 22.0, nan], "max", {"b"})
     'a'
@@ -171,7 +171,7 @@ def hottest(
 
 
 def _decimals(std: float) -> int:
-    """Return the number of decimals with which a value in a dashboard frame shows 1/100 of `std`.
+    """Return how many decimals a value in a dashboard frame needs to show 1/100 of `std`.
 
     >>> _decimals(1.5), _decimals(0.00009)
     (3, 7)
@@ -182,7 +182,7 @@ def _decimals(std: float) -> int:
 def _column(
     stored: Sequence[str], array: QuantizedArray, sensors: Sequence[str], decimals: int
 ) -> list[float]:
-    """Return the numbers of a history `array` in the order of `sensors`, as a column of a frame.
+    """Return the numbers of an array from the history, in the order of a frame's `sensors`.
 
     `stored` contains the sensors in the order of `array`. For a sensor that is not in `stored`, the
     number is NaN. Each number is rounded to `decimals`.
@@ -192,7 +192,7 @@ def _column(
 
 
 def selection_of(frame: Frame) -> Selection:
-    """Return the part of a frame that the dashboard's timeline shows."""
+    """Return the values of a frame that appear in the dashboard's timeline."""
     decision = frame.decision
     return Selection(
         decision.interval,
@@ -208,7 +208,7 @@ def selection_of(frame: Frame) -> Selection:
 
 
 def course_point(frame: Frame, order: Mapping[str, int], chosen: str | None) -> CoursePoint:
-    """Return the part of a frame that the chart over time shows.
+    """Return the values of a frame that appear in the chart over time.
 
     `order` maps the sensors to their indices. `chosen` is the sensor that the user has chosen; None
     if the user has chosen no sensor.

@@ -1,11 +1,11 @@
-"""HTTP protocol of the dashboard: closes a connection if a request does not arrive in time."""
+"""HTTP protocol of the dashboard, with a time limit for each request."""
 
 import asyncio
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# s: the time limit for a request. It begins with the connection; for a later request on
-# the same connection, it begins with the first byte of this request.
+# Time limit for a request, in s. The time starts with the connection; for a later request on
+# the same connection, the time starts with the first byte of the later request.
 REQUEST_TIMEOUT_S = 5.0
 
 
@@ -34,7 +34,7 @@ class TimedH11Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def _time_request(self) -> None:
-        """Start the time limit of an HTTP connection if a request is awaited; otherwise stop it."""
+        """Start the timer of a connection if an HTTP request is awaited; otherwise stop it."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_timer()
         elif self._cut is None:

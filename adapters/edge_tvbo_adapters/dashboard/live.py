@@ -1,4 +1,4 @@
-"""Live messages of the dashboard: an MQTT session on asyncio that never publishes."""
+"""Live messages of the dashboard, received in an MQTT session that publishes nothing."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 REFUSED = "the broker refuses the dashboard; the dashboard's log says why"
 UNREACHABLE = "the broker is unreachable"
-KEEPALIVE_S = 5  # short: the loss of the broker is detected after two keep-alives
+KEEPALIVE_S = 5  # short, because a lost broker is noticed only after two keep-alives
 MAX_WAIT_S = 5.0  # between two attempts to connect; short, because a user may be waiting
 MAX_DESCRIPTOR_WAIT_S = 1.0
 
@@ -80,7 +80,7 @@ async def _run_session(
 
 
 def _refusal(topics: Sequence[str], session: Session) -> ConnectionProblem | None:
-    """Return the connection problem of a broker that refuses subscriptions of the dashboard.
+    """Return the connection problem if the broker refuses subscriptions of the dashboard.
 
     Returns None if the broker refuses no subscription.
     """

@@ -7,7 +7,7 @@ import msgspec
 from edge_tvbo.errors import ConfigError
 
 MAX_SIZE = 2**24  # bytes of the file
-FORMATS = {  # the first bytes of a file, by its media type; SVG is left out, it can contain scripts
+FORMATS = {  # the first bytes of each type of file; SVG is left out, because it can contain scripts
     "image/png": b"\x89PNG\r\n\x1a\n",
     "image/jpeg": b"\xff\xd8\xff",
     "image/gif": b"GIF8",

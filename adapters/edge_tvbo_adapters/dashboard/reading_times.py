@@ -7,7 +7,7 @@ reading belongs to this interval.
 from edge_tvbo.messages.documents import Decision, PublishedPosterior
 from edge_tvbo_adapters.dashboard.times import seconds
 
-MAX_AGE_ERROR_S = 0.15  # of a reading's time: the ages in a posterior are rounded
+MAX_AGE_ERROR_S = 0.15  # largest error of a reading's time, because posteriors contain rounded ages
 
 
 class ReadingTimes:

@@ -74,7 +74,7 @@ class DashboardContent(msgspec.Struct, frozen=True):
     fields: Mapping[str, DashboardField]
     mqtt: Mqtt | None  # None: recorded days only
     open_history: Callable[[], DecisionHistory] | None
-    silent_after: float = inf  # s without a health report
+    silent_after: float = inf  # time without a health report, in s
     plan: PlanImage | None = None
 
 
@@ -238,8 +238,8 @@ class Dashboard:
     async def _stream(self) -> AsyncIterator[bytes]:
         """Yield the server-sent events of one page of the dashboard.
 
-        The page counts as open while this generator runs. If the page is closed at once, the
-        generator never runs.
+        The page counts as open while this generator runs. If the page is closed
+        immediately, the generator never runs.
         """
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED_EVENTS)
         queue.put_nowait(_encode_event("view", self._state.view()))

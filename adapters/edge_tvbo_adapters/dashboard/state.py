@@ -29,7 +29,7 @@ from edge_tvbo_adapters.dashboard.field_state import (
 from edge_tvbo_adapters.dashboard.frames import DashboardField
 from edge_tvbo_adapters.dashboard.times import now
 
-MAX_MESSAGE_SIZES = {"selected": 2**15, "event": 2**12}  # bytes, by the last topic level
+MAX_MESSAGE_SIZES = {"selected": 2**15, "event": 2**12}  # bytes; key: last level of the topic
 MAX_MESSAGE_SIZE = 2**18  # bytes of any other message
 MAX_DETAIL = 200  # characters of an error text in the log
 
@@ -60,7 +60,7 @@ class View(msgspec.Struct, frozen=True):
 
     connections: ConnectionState
     fields: dict[str, FieldView]
-    notices: list[Notice]  # of the daemon; the notices of a field are in `fields`
+    notices: list[Notice]  # notices about the daemon; notices about a field are in `fields`
 
 
 class DashboardState:
@@ -88,7 +88,7 @@ class DashboardState:
         self._broker = BrokerConnection(False, now())
         self._daemon: str | None = None
         self._is_outdated = False
-        self._unfit: set[str] = set()  # topics whose last message has another unit or sensor
+        self._unfit: set[str] = set()  # topics whose last message does not fit
         self._health: Health | None = None
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 
@@ -108,14 +108,14 @@ class DashboardState:
         cannot be decoded is counted in `unreadable`; the first one of each topic is logged.
 
         A message about an unknown sensor, or in another unit, does not fit the dashboard's
-        configuration. The pages then say that the dashboard must be restarted. However, if the
-        message is old, it may have fitted an earlier configuration. A message may be old if it is
-        in another unit, or if the broker stored it (`retained`). After such a message, the pages
-        say this only until the topic is cleared, or has a message that fits.
+        configuration. The pages then say that the dashboard must be restarted. However, an
+        old message can belong to an earlier configuration. A message may be old if it is in another
+        unit, or if the broker stored it (`retained`). After such a message, the pages withdraw this
+        text when the topic is cleared, or when a message on the topic fits.
         """
         limit = MAX_MESSAGE_SIZES.get(topic.rpartition("/")[2], MAX_MESSAGE_SIZE)
         if len(payload) > limit:
-            why = f"it has {len(payload)} bytes, and at most {limit} are read"
+            why = f"it has {len(payload)} bytes; the limit is {limit}"
             return self._reject(topic, why)
         try:
             events = self._process(topic.removeprefix(f"{self._base}/").split("/"), payload)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 SAMPLE_LINES = 500  # first lines, which show the separator, units and order of day and month
 ADVICE = "Give the file with --data-dir:  --data-dir readings.csv"
-ANNOTATIONS = ("#group", "#datatype", "#default")  # first cells of lines of InfluxDB
+ANNOTATIONS = ("#group", "#datatype", "#default")  # first cells of lines in InfluxDB exports
 Rows = Iterable[tuple[int, list[str]]]  # line numbers and cells
 
 
@@ -105,7 +105,8 @@ def choose_file(directories: list[str]) -> Path:
 def read(path: Path, interval: float | None = None) -> Recording:
     """Return the recording in a CSV file; raises a `DataError` that names the file and the line.
 
-    `interval` is the interval of the recording in s; None to find it from the times.
+    `interval` is the interval of the recording in s; if it is None, the times determine the
+    interval.
     """
     verify(path)
     with open_text(path) as text:
@@ -216,8 +217,8 @@ def read_wide(
     if named and sum(has_number) == 1:
         raise DataError(
             f"{path}: the file seems to have a row for each reading, but no column with the names"
-            f" of the sensors was found.\nIf {listed(named)} names the sensors, call this column"
-            " 'sensor'; otherwise remove the column."
+            f" of the sensors was found.\nIf {listed(named)} contains the names of the sensors,"
+            " call this column 'sensor'; otherwise remove the column."
         )
     kept = [j for j, name in enumerate(names) if name not in words and (name or has_number[j])]
     T, M = len(times), len(kept)
@@ -266,7 +267,7 @@ def read_long(
     labels.check_units(path, lines)
     labels.check_times(path, times, lines, sensor)
     kind = parser.time_format().kind
-    if kind != "count":  # if a step is a day, labels such as the weekday recur legitimately
+    if kind != "count":  # if a step is a day, labels such as the weekday repeat correctly
         labels.check_alternation(
             path,
             np.array(times, np.float64) * EPOCH_UNITS.get(kind, 1.0),

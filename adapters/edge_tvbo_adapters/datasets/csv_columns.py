@@ -22,8 +22,8 @@ TIMES = (
     *("last_updated_ts", "last_changed_ts", "received_at"),
     *("zeit", "zeitpunkt", "zeitstempel", "datum"),
 )
-DATES, CLOCKS = ("date", "datum"), ("time", "zeit", "uhrzeit")  # two columns that make one time
-SENSORS = (  # the first of these that a file has; a device may have several entities
+DATES, CLOCKS = ("date", "datum"), ("time", "zeit", "uhrzeit")  # date, and time of day
+SENSORS = (  # in order of preference, because a device may have several entities
     *("sensor", "sensor_id", "entity_id", "mote_id", "node", "node_id", "device", "device_id"),
     *("station", "station_id", "messstelle", "location", "ort", "raum"),
     "id",  # often the number of the row
@@ -38,7 +38,7 @@ NO_SENSORS = frozenset(  # in a wide file, columns with these names are usually 
     | {"battery", "batterie", "linkquality", "lqi", "rssi", "snr"}
     | {"latitude", "longitude", *TIMES, *STEP_NAMES}
 )
-OF_EXPORTS = {  # for a column that identifies an export: other columns that are not sensors
+OF_EXPORTS = {  # column that identifies an export -> other columns that are not sensors
     "_time": {"result", "table", "_start", "_stop"},  # InfluxDB
     "latitude": {"elevation"},  # ThingSpeak
 }
@@ -94,7 +94,7 @@ def _rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
 def columns_of(
     path: Path, number: int, first: str, separator: str, sample: Sequence[str] = ()
 ) -> CsvColumns:
-    """Return the columns of a CSV file whose header is the line `first`, with the line `number`.
+    """Return the columns of a CSV file; its header is `first`, the line with this `number`.
 
     `sample` contains the first lines below the header. A column with a name such as `station`
     usually names the sensors of a long file. If such a column holds readings instead, and no column
@@ -112,7 +112,7 @@ def columns_of(
     date, clock = _first(names, DATES), _first(names, CLOCKS)
     both = date is not None and clock is not None
     time = _first(names, TIMES)
-    # `both` says that neither column is None, which mypy does not follow.
+    # If `both` is true, neither column is None; mypy does not infer this.
     at: tuple[int, ...] = (date, clock) if both else () if time is None else (time,)  # type: ignore[assignment]
     sensor = _first(names, SENSORS)
     if sensor is not None and _first(names, READINGS) is None:
@@ -124,7 +124,7 @@ def columns_of(
 
 
 def _has_readings(cells: Iterable[str]) -> bool:
-    """Return whether most cells of a CSV column are numbers, of which some have a fraction."""
+    """Return whether most cells of a CSV column are numbers, and some numbers have decimals."""
     texts = [text for cell in cells if (text := cell.strip()).lower() not in EMPTY]
     numbers = [text for text in texts if is_number(text)]
     has_fraction = any("." in text or "," in text for text in numbers)
@@ -141,7 +141,7 @@ def _long_columns(
         value = others[0]
     if value is None:
         raise DataError(
-            f"{path}, line {number}: has a time and a sensor column, but no value column among "
+            f"{path}, line {number}: found a time and a sensor column, but no value column among "
             f"{', '.join(header)}.\nName one of these columns 'value'."
         )
     return CsvColumns(header, at, sensor, [value], [header[j] for j in others if j != value])

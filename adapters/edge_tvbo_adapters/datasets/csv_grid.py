@@ -1,4 +1,4 @@
-"""Grids of CSV files: averages the readings on a regular grid, and checks their clock."""
+"""Grids of CSV files: averages the readings on a regular grid, and checks the times."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ class LongTable(msgspec.Struct, frozen=True):
 
     time_format: TimeFormat
     times: list[float]  # time of each row of the file, in the unit of the format
-    lines: list[int]  # number of the line of each row
+    lines: list[int]  # line number of each row
     row: "NDArray[np.intp]"  # (n,), indices of times
     sensor: "NDArray[np.intp]"  # (n,), indices of sensors
     reading: "NDArray[np.float64]"  # (n,), NaN for an empty cell
@@ -55,7 +55,7 @@ def to_grid(path: Path, table: LongTable, interval: float | None = None) -> Reco
     if interval is not None and not counts:
         step = interval / unit
     first = float(times.min()) * unit
-    has_own_days = counts or step * unit >= DAY_S  # then no grid shifts a row to another day
+    has_own_days = counts or step * unit >= DAY_S  # a grid must not shift a row to another day
     start = first if has_own_days else grid_start(times * unit, step * unit)
     index, T = grid_index(path, times, start / unit, step, len(table.sensors))
     known = ~np.isnan(table.reading)
@@ -109,12 +109,12 @@ def _check_clock(path: Path, table: LongTable, times: "NDArray[np.float64]") -> 
 
 
 def repeated_hours(table: LongTable, times: "NDArray[np.float64]", step: float) -> list[str]:
-    """Return a note if CSV times repeat an hour, as at the end of daylight saving time.
+    """Return a list with a note if CSV times repeat an hour (end of daylight saving time).
 
-    The note is the only item of a list; without a note, the list is empty. An hour is repeated
-    where a time of a sensor is earlier than the sensor's previous time, by about one hour minus
-    `step` (the usual interval). Only times between midnight and four o'clock count. If the file is
-    not ordered by time, a repeated hour cannot be recognised, and there is no note.
+    If no hour is repeated, the list is empty. An hour is repeated if a time of a sensor is earlier
+    than the sensor's previous time, by about one hour minus `step` (the usual interval). Only times
+    between midnight and four o'clock count. If the file is not ordered by time, a repeated hour
+    cannot be recognised, and there is no note.
     """
     import numpy as np
 
@@ -145,12 +145,11 @@ def repeated_hours(table: LongTable, times: "NDArray[np.float64]", step: float) 
 
 
 def skipped_hours(table: LongTable, times: "NDArray[np.float64]", step: float) -> list[str]:
-    """Return a note if CSV times skip an hour, as at the beginning of daylight saving time.
+    """Return a list with a note if CSV times skip an hour (beginning of daylight saving time).
 
-    The note is the only item of a list; without a note, the list is empty. An hour is skipped if no
-    sensor has a time in it, and if the pause that contains the hour lasts at most one hour plus 1.5
-    times `step` (the usual interval). Only hours on a Sunday between midnight and four o'clock
-    count.
+    If no hour is skipped, the list is empty. An hour is skipped if no sensor has a time in it, and
+    if the pause that contains the hour lasts at most one hour plus 1.5 times `step` (the usual
+    interval). Only hours on a Sunday between midnight and four o'clock count.
     """
     import numpy as np
 

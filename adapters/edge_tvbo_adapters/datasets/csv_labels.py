@@ -1,9 +1,9 @@
 """Labels in CSV files: words or whole numbers that distinguish readings of a sensor.
 
-Readings of the same time that differ in a label must not be averaged, and alternating readings of
-several quantities must not be read as one quantity. A label is the quantity that was read, such as
-temperature or humidity. If no other column contains the sensor of a reading, a label can also be
-the sensor.
+Readings that have the same time but different labels must not be averaged. Alternating readings of
+several quantities must not be treated as readings of one quantity. A label is the quantity that was
+measured, such as temperature or humidity. If no other column contains the sensor of a reading, a
+label can also be the sensor.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 UNITS = ("unit", "units", "unit_of_measurement", "einheit")
 MAX_CHANNELS = 16  # largest number of different whole numbers in a column of labels
 MIN_SHARED = 0.1  # share of rows with a repeated time; if it is smaller, labels are not checked
-MIN_NEAR = 0.5  # like MIN_SHARED, for rows with nearly the same time, which are less certain
-MAX_NEAR_SHARE = 0.25  # nearly the same: up to this share of the mean time between two labels
-MIN_ALTERNATING = 0.9  # share of a sensor's readings whose label is not that of the reading before
+MIN_NEAR = 0.5  # like MIN_SHARED, but for nearly the same time, which is less certain evidence
+MAX_NEAR_SHARE = 0.25  # times within this share of the mean time between two labels are near
+MIN_ALTERNATING = 0.9  # share of a sensor's readings with another label than the previous one
 MIN_EXPLAINED = 0.9  # share of the variance of alternating readings that their labels explain
 MIN_DATE_PERIOD_S = 0.9 * 86_400.0  # labels with at least this period may follow from the date
-MIN_READINGS = 4  # mean number of readings of a sensor with the same label, to compare the labels
+MIN_READINGS = 4  # per sensor and label, on average; with fewer readings, labels are not compared
 
 
 class CsvLabels:
@@ -38,11 +38,11 @@ class CsvLabels:
     candidates : iterable of int
         Numbers of the columns that may be labels.
     head : sequence of rows
-        The first rows of the file. A column is a label if it has only words in these rows.
+        The first rows of the file. A column that has only words in these rows contains labels.
     is_long : bool
-        Whether the file has a row for each reading. In such a file, a column with a few different
-        whole numbers is a label, too, such as the channels of a sensor. The numbers in all rows are
-        counted, because the file may be sorted by the numbers.
+        Whether the file has a row for each reading. In such a file, a column with only a few
+        different whole numbers, such as the channels of a sensor, contains labels, too. The numbers
+        in all rows are counted, because the file may be sorted by the numbers.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class CsvLabels:
             label = np.array(self._rows[column])
             key = sensor * len(codes) + label
             labels = np.bincount(np.unique(key[rows]) // len(codes), minlength=sensor.max() + 1)
-            mixed = rows[labels[sensor[rows]] > 1]  # of sensors with several labels
+            mixed = rows[labels[sensor[rows]] > 1]  # readings of sensors with several labels
             if not len(mixed) or len(mixed) < MIN_READINGS * len(np.unique(key[mixed])):
                 continue
             within = np.diff(sensor[mixed]) == 0
@@ -236,7 +236,7 @@ def _usual_time(at: "NDArray[np.float64]", key: "NDArray[np.intp]") -> float:
 def _explained(
     reading: "NDArray[np.float64]", sensor: "NDArray[np.intp]", key: "NDArray[np.intp]"
 ) -> float:
-    """Return the share of the variance of CSV readings that is explained by the mean per `key`.
+    """Return the share of the variance of CSV readings that the means of the `key` groups explain.
 
     The variance of each sensor's readings is computed around the mean reading of this sensor. The
     variances of all sensors are added up.
@@ -255,7 +255,7 @@ def _explained(
 def _packets(
     at: "NDArray[np.float64]", sensor: "NDArray[np.intp]", label: "NDArray[np.intp]"
 ) -> "NDArray[np.intp]":
-    """Return, for each CSV row, the number of its packet, as an array (n,).
+    """Return the packet number of each CSV row, as an array (n,).
 
     A packet contains rows of a sensor that follow one another quickly: the time between them is
     at most `MAX_NEAR_SHARE` of the mean time between two labels. This mean time is the usual time

@@ -11,7 +11,7 @@ import msgspec
 from edge_tvbo.errors import DataError
 from edge_tvbo_adapters.datasets.csv_values import number_of
 
-DEFAULT_COUNT_INTERVAL = 60.0  # s per step, if the times of a file are a step count
+DEFAULT_COUNT_INTERVAL = 60.0  # s per step, if a file counts steps instead of times
 UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}  # units in the names of files
 STEP_NAMES = ("step", "interval", "index")  # columns of step counts
 DATE_NAMES = ("date", "datetime", "datum", "day", "tag")  # columns of dates
@@ -120,7 +120,7 @@ class TimeParser:
         return is_date and all(map(_is_excel_day, texts))
 
     def _order_of_days(self, number: int, text: str) -> str:
-        """Return whether the day or the month comes first in CSV times such as 02/03/2026."""
+        """Return the order of day and month in CSV times such as 02/03/2026."""
         found = [NUMBERED_DAY.fullmatch(each.strip()) for each in self._sample]
         if any(int(each[1]) > 12 for each in found if each):
             return DAY_FIRST

@@ -29,7 +29,7 @@ class ValueReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._commas = self._points = 0  # first line with a decimal comma, or point
+        self._commas = self._points = 0  # first line with a decimal comma; with a decimal point
         self._hundreds = 0  # first line that matches `HUNDREDS`, if no earlier line has a point
         self._all_thousands = True  # whether each comma may be a thousands separator
         self._words: dict[str, tuple[int, str]] = {}  # each sensor's first word, with its line
@@ -114,7 +114,7 @@ def _has_point(text: str) -> bool:
 
 
 def number_of(text: str) -> float:
-    """Return the number in the text of a CSV cell; ValueError if the text is no number.
+    """Return the number in the text of a CSV cell; raise ValueError if the text is not a number.
 
     Underscores, as in 2026_03_02, and digits other than 0 to 9 are not allowed, though `float`
     reads them.

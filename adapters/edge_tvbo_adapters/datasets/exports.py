@@ -10,7 +10,7 @@ from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.messages.readings import RecordedReading, RecordedReadings
 from edge_tvbo.simulation.recording import Recording
 
-EXPORTED_ROWS = 1000  # rows that are converted to lists at a time
+EXPORTED_ROWS = 1000  # number of rows that are converted to lists at the same time
 
 
 def csv_lines(recording: Recording) -> Iterator[str]:
@@ -61,7 +61,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 @contextmanager
 def _replacement(path: Path) -> Iterator[Path]:
-    """Provide the path of a new file, which replaces the export `path` at the end of the block.
+    """Provide the path of a new file, which replaces the export `path` after the `with` block.
 
     After an exception, the new file is removed. The text of a disk error names `path`.
     """

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from edge_tvbo.errors import DataError, MissingExtra
 from edge_tvbo_adapters.datasets.files import keep_sha256, recorded_sha256, sha256_of
 
-Progress = Callable[[int, int | None], None]  # bytes so far, and in total if that is known
+Progress = Callable[[int, int | None], None]  # downloaded bytes, total bytes; None if unknown
 RemoteFile = tuple[str, str, str | None]  # url, file name, SHA-256 if the publisher states it
 
 CHUNK_SIZE = 1 << 16  # bytes
@@ -60,7 +60,7 @@ def fetch(url: str, target: Path, sha256: str | None, progress: Progress) -> str
     known = None if sha256 is None else sha256.lower()
     part = target.with_name(f"{target.name}.part")
     try:
-        part.unlink(missing_ok=True)  # pooch would not replace it
+        part.unlink(missing_ok=True)  # pooch would not replace an existing file
         pooch.retrieve(url, known, part.name, part.parent, downloader=downloader)
         part.replace(target)
     except OSError as error:

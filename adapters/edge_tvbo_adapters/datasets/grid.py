@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MAX_CELLS = 50_000_000  # of a grid, which then has 400 MB of float64
+MAX_CELLS = 50_000_000  # largest number of cells of a grid: 400 MB of float64
 MIN_ROUNDED_INTERVAL = 60.0  # s; with this or a longer interval, the grid begins at a whole second
-MIN_AGREEMENT = 0.1  # of the times with one grid, 0 to 1; below this, no grid is preferred
-MAX_OFFSET_SHARE = 0.1  # of an interval; a regular time difference is this close to a multiple
+MIN_AGREEMENT = 0.1  # how well the times fit one grid, 0 to 1; below this, no grid is preferred
+MAX_OFFSET_SHARE = 0.1  # distance of a regular time difference from a multiple, in intervals
 # If at least this share of the differences between the times of all sensors together is regular,
 # the times of all sensors together are used.
 MIN_REGULAR_SHARE = 0.8
@@ -136,9 +136,9 @@ def spacing(
 
 
 def _common(steps: "NDArray[np.float64]") -> float | None:
-    """Return the most common of the time `steps` of a grid; None if it is not common enough.
+    """Return the most common length of the time `steps` of a grid; None if no length is common.
 
-    A length is common enough if at least half of all steps have this length. In addition, of the
+    A length is common if at least half of all steps have this length. In addition, of the
     steps with nearly this length, at least three quarters must have exactly this length. In a file
     whose steps alternate between 599 s and 601 s, the second condition is not met.
     """
@@ -215,7 +215,7 @@ def grid_index(
     if T * sensors > MAX_CELLS:
         raise DataError(
             f"{path}: has {T} steps of {step:g} from its first to its last time; for {sensors} "
-            f"sensors that is more than {MAX_CELLS} cells.\n"
+            f"sensors, this is more than {MAX_CELLS} cells.\n"
             "Split the file, look for a wrong time in it, or choose a longer --interval."
         )
     return np.maximum(np.floor(exact + 0.5), 0.0).astype(np.intp), T

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Grid = tuple[NDArray[np.float64], NDArray[np.bool_]]
 
-Row = tuple[str, str, str, str]  # "2004-03-01 00:1", mote, °C, V, as written
+Row = tuple[str, str, str, str]  # texts: time ("2004-03-01 00:1"), mote, °C, V
 
 MOTES = 54  # the lab's motes are 1..54
 KEPT_MOTES = 46  # motes of the recording

@@ -21,8 +21,8 @@ LOCATIONS = ("metr_la_sensor_locs.csv.gz", "metr_la_sensor_locs.csv")
 EARTH_RADIUS = 6_371_000.0  # m, mean
 ADVICE = (
     "METR-LA is published as an HDF5 file with DCRNN (github.com/liyaguang/DCRNN, Li et al. 2018). "
-    f"Write a week of it to the file {DATA[1]}. The file needs the column 'timestamp' and a column "
-    "for each detector. Give the directory of the file with --data-dir."
+    f"Write a week of data to the file {DATA[1]}. The file needs the column 'timestamp' and a "
+    "column for each detector. Give the directory of the file with --data-dir."
 )
 
 
@@ -87,7 +87,7 @@ def read_positions(
     if absent := [sensor for sensor in sensors if sensor not in places]:
         raise DataError(
             f"{path}: has no line for sensor {', '.join(absent)}; write lines "
-            "'sensor_id,latitude,longitude'. Remove the file to use no positions."
+            "'sensor_id,latitude,longitude'. If you need no positions, remove the file."
         )
     return degrees_to_metres([places[sensor] for sensor in sensors])
 

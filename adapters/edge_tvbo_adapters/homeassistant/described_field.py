@@ -13,15 +13,15 @@ class DiscoveryField(msgspec.Struct, frozen=True, kw_only=True):
 
     sensors: tuple[str, ...]
     unit: str = ""
-    decimals: int = 2  # that values in `unit` have
-    names: Mapping[str, str] = {}  # of sensors, if they differ from the ids
+    decimals: int = 2  # number of decimals of values in `unit`
+    names: Mapping[str, str] = {}  # names of sensors, if they differ from the ids
     objective: Literal["max", "min"] = "max"
     device_class: str | None = None  # Home Assistant's class of the field's values
     spread_class: str | None = None  # Home Assistant's class of the standard deviations
     has_model: bool = True  # whether the policy estimates values
     has_posterior: bool = True  # whether the estimates of all sensors are published
-    thresholds: tuple[float, float] | None = None  # of the alert: lowest, highest
-    energy_unit: str | None = None  # of the field's budget; None without a budget
+    thresholds: tuple[float, float] | None = None  # range of the alert's threshold
+    energy_unit: str | None = None  # unit of the field's budget; None without a budget
     has_batteries: bool = False  # whether sensors report the charge of their batteries
 
 

@@ -22,7 +22,7 @@ the message with the removal and Home Assistant has had time to process it. If t
 lost before that, or the configuration is reloaded, the next session repeats the removal. A restart
 of the daemon, or a reload without ``[homeassistant]``, forgets the removals of the later messages.
 If Home Assistant is disconnected while the messages are published, it receives only the last of
-them when it connects. Then the entities that the other messages remove stay in Home Assistant.
+them when it connects. Then Home Assistant keeps the entities that only the other messages remove.
 
 The message follows the rules of Home Assistant 2026.11 and 2025.10, which are in
 `components/mqtt/schemas.py` and in one module for each platform. `tests/support/ha_schema.py`
@@ -153,7 +153,7 @@ def _of_fields(entities: Entities, fields: Mapping[str, DiscoveryField]) -> dict
 
 
 class Discovery:
-    """Schedules the discovery message, and adds to it the removal of obsolete entities.
+    """Scheduler of the discovery message; adds removals of obsolete entities to the message.
 
     Parameters
     ----------
@@ -274,11 +274,11 @@ class Discovery:
         return self._payload
 
     def settled(self, now: float, *, acknowledged: bool = True) -> bool:
-        """Return whether Home Assistant is ready for states; True is returned only once.
+        """Return whether Home Assistant has become ready for states since the last call.
 
         Home Assistant is ready when it has had time to create the entities. After each repeat of
-        the discovery message, True is returned once more. `acknowledged` says whether the broker
-        has acknowledged the message.
+        the discovery message, Home Assistant has to become ready again. `acknowledged` says whether
+        the broker has acknowledged the message.
         """
         if now < self._settled_at:
             return False
@@ -289,16 +289,16 @@ class Discovery:
         return True
 
     def wake_at(self) -> float:
-        """Return the monotonic time by which the discovery's `due` or `settled` must be called."""
+        """Return the monotonic time of the next necessary call of `due` or `settled`."""
         return min(self._compare_at, self._repeat_at, self._settled_at)
 
 
 def obsolete_entities(message: Mapping[str, Any], copy: bytes) -> tuple[Removals, Removals]:
-    """Return the removals of the entities that `copy` contains and the discovery message does not.
+    """Return the removals of those entities in `copy` that the discovery message lacks.
 
     `copy` is the discovery message that the broker retains. The first result contains the entities
-    that `copy` describes, and the second those that `copy` itself removes. Because any client could
-    have written the copy, only its keys and platforms are used.
+    that `copy` describes, and the second contains the entities that `copy` removes. Because any
+    client could have written the copy, only its keys and platforms are used.
     """
     try:
         earlier = msgspec.json.decode(copy, type=_Copy).components if copy else {}
@@ -322,8 +322,8 @@ def with_removals(
 
     `copy` is the discovery message that the broker has retained until now. Each returned message is
     `message` with as many removals as fit. A removal removes an entity that only `copy` contains,
-    or repeats one of the `unacknowledged` removals. Of the returned messages, the broker will
-    retain only the last.
+    or repeats one of the `unacknowledged` removals. The broker will retain only the last of the
+    returned messages.
     """
     described, removed_before = obsolete_entities(message, copy)
     first = {**(unacknowledged or {}), **described}

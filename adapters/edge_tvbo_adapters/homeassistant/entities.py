@@ -28,7 +28,7 @@ from edge_tvbo_adapters.homeassistant.templates import (
     of_posterior,
 )
 
-MAX_SENSORS = 100  # of a field; in a larger field, single sensors get no entities and no options
+MAX_SENSORS = 100  # if a field has more, its sensors get no entities and no options
 
 DiscoveryComponent = dict[str, Any]
 

@@ -3,9 +3,9 @@
 A document that was made with an earlier configuration may lack a field or a sensor that the
 discovery message describes. The template then returns `None`, and the state is unknown.
 
-The daemon clears a document of a field by an empty payload, for which `value` is empty and
-`value_json` is undefined. A template that needs `value_json` would fail, and Home Assistant would
-keep the state of the cleared document.
+The daemon clears a document of a field with an empty payload. In a template, `value` is then empty,
+and `value_json` is undefined. A template that needs `value_json` would fail, and Home Assistant
+would keep the state of the cleared document.
 """
 
 import json

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 8  # open at once; further connections wait in the kernel's queue
 REQUEST_TIMEOUT_S = 5.0  # from the connection to the end of the response
 MAX_REQUEST_SIZE = 8192  # bytes, with the headers
-ACCEPT_RETRY_DELAY_S = 1.0  # pause after the process has run out of descriptors
+ACCEPT_RETRY_DELAY_S = 1.0  # pause in accepting connections if no descriptor is left
 _REQUEST = re.compile(rb"([A-Z]{1,16}) (/[!-~]{0,1023}) HTTP/1\.[01]\r?\n")
 _END = re.compile(rb"\r?\n\r?\n")
 _HOST = re.compile(rb"^host:[ \t]*([^\r\n]*?)[ \t]*\r?$", re.I | re.M)
@@ -146,7 +146,8 @@ class HttpServer:
         except BlockingIOError:
             return
         except OSError as error:
-            # No descriptor is left. Without a pause, the waiting client wakes the loop at once.
+            # No descriptor is left. Without a pause, the waiting client would immediately wake the
+            # loop again.
             log.warning("metrics: cannot accept a connection: %s", error.strerror or error)
             self._pause_accept()
             self._accept_at = now + ACCEPT_RETRY_DELAY_S
@@ -212,8 +213,8 @@ class HttpServer:
         hosts = [host_name(each.decode("latin-1")) for each in _HOST.findall(head)]
         if len(hosts) > 1 or not all(map(self._accepts, hosts)):
             log.warning(
-                "metrics: a request was refused because of its host name; if it is a name of this "
-                "machine, add it to allow_hosts in [metrics]"
+                "metrics: a request was refused because of its host name; if this name belongs to "
+                "this machine, add the name to allow_hosts in [metrics]"
             )
             return status_page(HTTPStatus.MISDIRECTED_REQUEST, "add this host name to allow_hosts")
         if self._token is None:

@@ -1,12 +1,12 @@
 """Prometheus metrics: `/metrics` in the text format, and `/healthz` in JSON.
 
-The daemon's loop answers each scrape from the current status. A sensor has time series only if it
-is configured and has readings.
+The daemon's loop answers each scrape from the current status. Time series exist only for
+sensors that are configured and have readings.
 
-Counters begin at 0 when the daemon starts, and not with the counts of the stored state. If the
-daemon was killed, a stored count can be lower than the count at the last scrape. If the counter
-began with this lower count, Prometheus would assume that the counter had restarted at 0, and would
-add the whole stored count to the increase of the counter.
+Each counter begins at 0 when the daemon starts; it does not continue a count of the stored state.
+If the daemon was killed, a stored count can be lower than the count at the last scrape. If the
+counter began with this lower count, Prometheus would assume that the counter had restarted at 0,
+and would add the whole stored count to the increase of the counter.
 """
 
 import logging
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (help, value)
     "decisions": (
-        "Decisions; an interval that selects several sensors has several decisions.",
+        "Decisions; an interval in which several sensors are selected has several decisions.",
         lambda field: field.decisions,
     ),
     "activations": (
@@ -155,7 +155,7 @@ def _daemon_metrics(status: Status) -> "Iterator[Metric]":
     )
     yield gauge(
         "second_daemon",
-        "1 while another daemon of this instance publishes at the broker, otherwise 0.",
+        "1 while another daemon of this instance publishes to the broker, otherwise 0.",
         status.second_daemon,
     )
     yield CounterMetricFamily(

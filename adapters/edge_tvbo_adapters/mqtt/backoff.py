@@ -5,7 +5,7 @@ from random import Random
 STABLE_SESSION_S = 60.0  # a session that lasts this long resets the waits
 SHORT_SESSION_S = 10.0  # a session that the broker ends within this time is short
 MIN_SHORT_SESSIONS = 3  # after this many short sessions in a row, the backoff waits longer
-EARLY_END_WAIT_S = 60.0  # shortest wait after so many short sessions
+EARLY_END_WAIT_S = 60.0  # shortest wait after `MIN_SHORT_SESSIONS` short sessions
 
 
 class Backoff:
@@ -53,7 +53,7 @@ class Backoff:
         self.short_sessions = self.short_sessions + 1 if short else 0
 
     def clear(self) -> None:
-        """Set the backoff's `short_sessions` to 0; these sessions are no reason to wait longer."""
+        """Set the backoff's `short_sessions` to 0; these sessions no longer prolong the waits."""
         self.short_sessions = 0
 
     @property

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 
-CONNECT_TIMEOUT_S = 10.0  # for each step: one IP address, the TLS handshake, the CONNACK
+CONNECT_TIMEOUT_S = 10.0  # for each step: TCP to one IP address, the TLS handshake, the CONNACK
 
 Connected = TypeVar("Connected")
 

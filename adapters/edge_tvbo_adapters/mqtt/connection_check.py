@@ -25,8 +25,8 @@ from edge_tvbo_adapters.mqtt.subscriber import Route, matching, routes, topic_of
 READ_TIMEOUT_S = 10.0  # longest wait for the retained documents of a running daemon
 ECHO_TIMEOUT_S = 1.0  # longest wait until a published message comes back
 ROUND_TRIPS = 5
-DELAYED_ACK_S = (0.035, 0.06)  # a round trip that TCP's delayed acknowledgement (40 ms) prolongs
-MAX_NAMES = 12  # names in one line; if there are more topics or sources, they share a line
+DELAYED_ACK_S = (0.035, 0.06)  # range of a round trip with TCP's delayed acknowledgement (40 ms)
+MAX_NAMES = 12  # largest number of names in a line; more topics or complete sources share one line
 
 
 class CheckResult(msgspec.Struct, frozen=True):

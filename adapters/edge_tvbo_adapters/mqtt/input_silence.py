@@ -20,9 +20,9 @@ class InputSilence:
     Parameters
     ----------
     configured : float or None
-        The limit of the first silence, in s. If it is None, the limit is computed from the longest
-        interval of those fields that activate a sensor in each interval. If no field does so, there
-        is no limit.
+        The limit of the first silence, in s. If the limit is None, only the fields that activate a
+        sensor in each interval count: the limit is computed from the longest interval of these
+        fields. If there are no such fields, there is no limit.
     fields : mapping
         The settings of each field.
     """
@@ -39,9 +39,10 @@ class InputSilence:
         self._expects = True
 
     def expect_readings(self, fields: Collection[str]) -> None:
-        """Set the fields whose readings are expected; without them, the silence is never too long.
+        """Set the fields whose readings are expected.
 
-        If no limit is configured, only the fields that activate a sensor in each interval count.
+        If no readings are expected, the silence is never too long. If no limit is configured, only
+        the fields that activate a sensor in each interval count.
         """
         self._expects = not self._counted.isdisjoint(fields)
 

@@ -65,8 +65,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SHUTDOWN_TIMEOUT_S = 1.0  # to send the last messages
-STATUS_PERIOD_S = 600.0  # between two publications of ``online``
+SHUTDOWN_TIMEOUT_S = 1.0  # longest time for sending the last messages
+STATUS_PERIOD_S = 600.0  # time between two publications of ``online``
 
 
 def connect(
@@ -97,7 +97,7 @@ def connect(
     commands : bool
         Whether the link subscribes to ``cmd/<verb>``.
     discovery : Discovery, optional
-        Schedules the discovery message of Home Assistant; None to publish none.
+        Schedules the discovery message of Home Assistant; None if no such message is published.
     former : mapping, optional
         `MqttLink.former` of the link that this link replaces after a reload.
     without_model : collection of str
@@ -177,11 +177,11 @@ class MqttLink:
         self._subscription = Subscription(self._subscriber.filters, requests, discovery, health)
         self._silence = InputSilence(mqtt.silence, fields)
         self._session: Session | None = None
-        self._address: str | None = None  # of the broker, when it was last reached
+        self._address: str | None = None  # the broker's address in the last session
         self._version: str = mqtt.version  # version of MQTT in the last session
         self._begun_at: float | None = None  # monotonic time when the broker accepted the session
         self._online = False  # whether the broker has granted the subscriptions
-        self._singly_until = inf  # monotonic time when several messages are sent at a time again
+        self._singly_until = inf  # monotonic time when the link stops sending one at a time
         self._last_packet_at = 0.0  # monotonic time of the last packet of any kind
         self._status_due = 0.0  # monotonic time of the next publication of the status
         self._logged_lost = 0  # number of lost messages that were already logged
@@ -219,15 +219,15 @@ class MqttLink:
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """Topics whose retained message the MQTT link does not publish, with its size in bytes.
+        """Sizes in bytes of the retained messages that the MQTT link leaves out, by topic.
 
-        The broker does not accept messages of this size.
+        The broker does not accept messages of these sizes.
         """
         return self._sender.left_out
 
     @property
     def former(self) -> Mapping[str, Set[str]]:
-        """The fields and topics that the next MQTT link may have to clear."""
+        """The fields and topics that the next MQTT link has to clear if it does not use them."""
         return self._former.topics
 
     @property
@@ -266,7 +266,7 @@ class MqttLink:
         return now <= due + CONNECT_TIMEOUT_S
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the MQTT link's descriptor and the events to wait for; None without a socket."""
+        """Return the link's descriptor and the events to wait for, or None if it has no socket."""
         return (self._session or self._reconnection).interest()
 
     def wake_at(self) -> float:
@@ -318,7 +318,7 @@ class MqttLink:
             yield each.why
 
     def respond(self, verb: str, response: Response) -> None:
-        """Publish the response to a user's command over the MQTT link, not retained."""
+        """Publish the response to a user's command over the link; the message is not retained."""
         self._publisher.respond(verb, response)
         self._send_outbox()
 
@@ -328,7 +328,7 @@ class MqttLink:
         self._send_outbox()
 
     def show(self, field: str, document: Hotspot | Alert | PublishedPosterior) -> None:
-        """Publish the hot spot, alert or posterior of `field` over the MQTT link, as retained."""
+        """Publish a retained message over the link: hot spot, alert or posterior of `field`."""
         self._publisher.show(field, document)
         self._send_outbox()
 
@@ -353,14 +353,14 @@ class MqttLink:
     def expect_readings(self, fields: Collection[str]) -> None:
         """Set the fields whose readings the MQTT link expects: those that are not paused.
 
-        While the link expects no readings, it does not reconnect if all sensors are silent. If the
-        limit of the silence is not configured, the link ignores the fields that do not activate a
-        sensor in each interval.
+        While the link expects no readings, it does not reconnect if all sensors are silent. If no
+        limit for the silence is configured, only the fields that activate a sensor in each interval
+        count.
         """
         self._silence.expect_readings(fields)
 
     def close(self) -> None:
-        """Publish ``offline`` and the held documents over the MQTT link, and disconnect.
+        """Publish ``offline`` and the documents that the link has held back, and disconnect.
 
         The link waits up to `SHUTDOWN_TIMEOUT_S` until the broker has acknowledged the messages. If
         the broker does not acknowledge them, the link sends no DISCONNECT. Then the broker
@@ -421,7 +421,10 @@ class MqttLink:
         self._send_outbox()
 
     def _report_second_daemon(self, second: SecondDaemon, now: float) -> None:
-        """Report on the link that a second daemon of the instance is running, or has stopped."""
+        """Log that a second daemon of the link's instance is running, or that it has stopped.
+
+        If it is running, the link also publishes a notice.
+        """
         if not second.take_change(now):
             return
         broker = f"broker {self._mqtt.host}:{self._mqtt.port}"
@@ -433,7 +436,7 @@ class MqttLink:
 
     def _begin(self, session: Session, now: float) -> None:
         self._begun_at = self._last_packet_at = now
-        self._status_due = now + STATUS_PERIOD_S  # a session begins with all retained states
+        self._status_due = now + STATUS_PERIOD_S  # at the start, all retained states are sent
         self._silence.begin(now)
         if self._second_daemon:
             self._second_daemon.begin(now)

@@ -9,7 +9,7 @@ QUIET_S = 60.0  # between two warnings about short outages
 
 
 class OutageLog:
-    """Logs the outages of a broker connection, and each problem only once in an outage.
+    """Logs the outages of a broker connection; in an outage, each problem is logged only once.
 
     - Some problems can be temporary: a lost connection, a refused connection, or no route to the
       broker. Of these problems, only the first in an outage is logged, as an error.
@@ -65,7 +65,7 @@ class OutageLog:
     def over(self, now: float, lost: str = "") -> None:
         """End the outage, because the broker is connected.
 
-        `lost` is a text about lost messages, which is added to the log line.
+        `lost` describes lost messages; this text is added to the log line.
         """
         if self._logged:
             self._log.info("%s: connected%s", self._name, lost)

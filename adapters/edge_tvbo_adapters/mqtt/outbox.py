@@ -5,7 +5,7 @@ The messages are of three kinds:
 - A *state* is a retained message, and only the newest state of a topic matters. A new state
   replaces an older state of the topic that is not sent yet. Each state is published again after
   every reconnect, because a broker may lose its retained messages. The activation of a sleepy
-  sensor is a state, which an empty payload withdraws. A state that the discovery message of Home
+  sensor is a state; an empty payload withdraws it. A state that the discovery message of Home
   Assistant describes can be held back until that message is published. An empty payload that clears
   a state is never held back.
 - A *notice* is stored until the broker has acknowledged it. If the connection breaks before that,
@@ -13,8 +13,8 @@ The messages are of three kinds:
 - A *command* is dropped when its time is over, and also if there is no session.
 
 Activations are sent before all other messages. The outbox stores which activations the broker has
-not confirmed, so that no time-out and no energy is counted for an activation that the sensor could
-not receive.
+not confirmed. An activation that the sensor could not receive does not count as a time-out, and no
+energy is charged for it.
 
 At most `MAX_IN_FLIGHT` messages wait for the broker's acknowledgement. In MQTT 5, the broker can
 set a lower limit (Receive Maximum). The other messages wait in the outbox and not in paho's queue,
@@ -34,16 +34,16 @@ import msgspec
 from msgspec.structs import replace
 
 MAX_IN_FLIGHT = 20  # messages that are not acknowledged; the default of paho and of mosquitto
-FOR_ACTIVATIONS = 4  # places among these that are kept free for activations
+FOR_ACTIVATIONS = 4  # how many of these places are kept free for activations
 MAX_NOTICES = 100  # waiting notices without a session; the oldest is dropped first
-MAX_NOTICES_IN_SESSION = 5000  # waiting notices; a large network that falls silent sends fewer
+MAX_NOTICES_IN_SESSION = 5000  # waiting notices in a session; enough for a large network
 MAX_UNSENT = 1000  # dropped activations that are not recalled yet
-MAX_ATTEMPTS = 3  # to send a notice; then it is dropped, because it may break the connection
+MAX_ATTEMPTS = 3  # attempts to send a notice; the notice may be what breaks the connection
 PACKET_OVERHEAD = 16  # bytes of a PUBLISH packet in addition to its topic and payload
 
 
 class ActivationId(NamedTuple):
-    """Identifies one activation in the outbox: the field, the sensor and the interval."""
+    """Identity of one activation in the outbox: the field, the sensor and the interval."""
 
     field: str
     sensor: str
@@ -57,10 +57,10 @@ class Publication(msgspec.Struct, frozen=True):
     payload: bytes
     retained: bool = False
     qos: int = 1
-    until: float = inf  # monotonic: when a command, or the state of a sleepy sensor, expires
+    until: float = inf  # monotonic time at which a command, or a sleepy sensor's state, expires
     notice: int | None = None  # the number of a notice; None for other messages
     attempts: int = 0  # how often the connection broke while the message was in flight
-    activates: ActivationId | None = None  # None for other messages, and after its report
+    activates: ActivationId | None = None  # None: no activation, or already counted or recalled
 
     @property
     def size(self) -> int:
@@ -132,7 +132,7 @@ class Outbox:
         self.state(topic, b"")
 
     def description(self, topic: str, payload: bytes) -> None:
-        """Queue the discovery message in the outbox: a retained message for this session only."""
+        """Queue the discovery message in the outbox, for this session only; it is retained."""
         self._append(self._waiting, topic, Publication(topic, payload, retained=True))
 
     def awaits_ack(self, topic: str) -> bool:
@@ -197,9 +197,9 @@ class Outbox:
     def begin(self, max_in_flight: int = MAX_IN_FLIGHT, first: Collection[str] = ()) -> None:
         """Begin a session of the outbox: queue every state again, before the waiting messages.
 
-        The messages on the topics `first` are queued before all other states and messages. If a
-        state is held back, and its topic must still be cleared, an empty state is queued in its
-        place. The broker accepts `max_in_flight` unacknowledged messages at the same time.
+        The messages on the topics `first` are queued before all other states and messages. For a
+        state that is held back and whose topic must still be cleared, an empty state is queued
+        instead. The broker accepts `max_in_flight` unacknowledged messages at the same time.
         """
         self.open = True
         self._first = first

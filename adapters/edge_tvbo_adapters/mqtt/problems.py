@@ -91,8 +91,8 @@ def no_acknowledgement(mqtt: Mqtt) -> ConnectionProblem:
     """Return the connection problem of a broker that does not acknowledge a publication."""
     return ConnectionProblem(
         f"the broker has not acknowledged a publication for {2 * mqtt.keepalive} s (two "
-        "keep-alives), although it answers pings; reconnecting; check the broker, and any bridge "
-        "or proxy in front of it",
+        "keep-alives), although it replies to pings; the daemon reconnects; check the broker, and "
+        "any bridge or proxy in front of it",
         Code.NO_ACKNOWLEDGEMENT,
         lasting=True,
     )
@@ -238,7 +238,7 @@ def tls_failed(error: OSError, mqtt: Mqtt) -> ConnectionProblem:
     if any(word in reason for word in _OTHER_VERSION):
         return ConnectionProblem(
             f"the broker does not speak TLS {tls.minimum_version} or newer; update the broker, or "
-            "lower mqtt.tls.minimum_version if that is 1.3",
+            "lower mqtt.tls.minimum_version if it is 1.3",
             Code.TLS,
             lasting=True,
         )

@@ -42,7 +42,7 @@ class Publisher:
         self._fields = dict(fields)
         self._activations = {name: activations(name, each) for name, each in fields.items()}
         self._outbox = outbox
-        # Topics of the unanswered activations of each field, by sensor.
+        # For each field and sensor: the topic of the unanswered activation.
         self._pending: dict[str, dict[str, str]] = {field: {} for field in fields}
         self._withdrawn: list[str] = []  # fields whose documents are being cleared
 

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from time import perf_counter, thread_time
 
 BURST_S = 10.0  # a burst may have as many messages as the rate allows in this time
-MAX_DECODING_SHARE = 0.05  # of the processor time, for decoding the messages of one sensor
-MAX_DECODING_S = 1.0  # decoding time that a sensor can save up
+MAX_DECODING_SHARE = 0.05  # share of the processor time for decoding the messages of one sensor
+MAX_DECODING_S = 1.0  # unused decoding time that a sensor keeps for later
 SLOW_S = 1e-3  # if decoding takes longer, the message is slow, or the process was preempted
 
 
 class SenderLimits:
     """Limits of one sender: `rate` messages per second, and processor time to decode them.
 
-    A silent sender saves up messages and decoding time for later: at most the messages of `BURST_S`
+    What a sender does not use is added to its later limits: at most the messages of `BURST_S`
     seconds, and at most `MAX_DECODING_S` seconds of decoding.
 
     The caller measures the decoding with the clock in the attribute `clock`. At first, this is the

@@ -28,9 +28,9 @@ class Reconnection:
 
     In MQTT 3.1.1, the broker does not say why it ends a session. So after a short session, the link
     sends one message at a time. If the same message was unacknowledged at the end of each of the
-    short sessions, this message is the probable cause, and a large message is left out. If the
-    sessions still end early, the message was perhaps not the cause: it is published again after the
-    last of these sessions. If it is the cause, it is recognised again.
+    short sessions, this message is the probable cause. If it is large, it is left out. If the
+    sessions still end early, the message was perhaps not the cause, so it is published again after
+    the last of these sessions. If it is the cause after all, it is recognised again.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Reconnection:
         self._sender = sender
         self._probe: Attempt[socket.socket] | None = None
         self._unacknowledged: deque[dict[str, Publication]] = deque(maxlen=MIN_SHORT_SESSIONS)
-        self._without_success = False  # whether sessions ended early without the left-out messages
+        self._without_success = False  # whether leaving out messages had no effect
         self.at = 0.0  # monotonic time of the next attempt, or of the end of the probe
 
     @property
@@ -84,7 +84,7 @@ class Reconnection:
         return self._unacknowledged[-1].keys() if self.sends_singly else ()
 
     def interest(self) -> tuple[int, int] | None:
-        """Return the descriptor and events of the reconnection's probe, or None without a probe."""
+        """Return the descriptor and events of the reconnection's probe; None if none is running."""
         return self._probe.interest() if self._probe else None
 
     def wake_at(self) -> float:
@@ -117,7 +117,7 @@ class Reconnection:
         *,
         by_broker: bool,
     ) -> None:
-        """After a session of `lasted` seconds, schedule the reconnection.
+        """Schedule the reconnection after a session of `lasted` seconds.
 
         If the broker ended the session, and the session was short, the broker is probed first.
         `unacknowledged` are the sent messages that the broker did not acknowledge.
@@ -207,8 +207,8 @@ class Reconnection:
         """
         or_message = message and (
             "; if no other client uses the id, the cause is probably the message on "
-            f"{message.topic}, which the broker acknowledged in none of the sessions: allow this "
-            "topic in the broker's ACL"
+            f"{message.topic}, which the broker did not acknowledge in any of the sessions: "
+            "allow this topic in the broker's ACL"
         )
         return ConnectionProblem(
             f"another client seems to use the client id {self._client_id!r} too: the broker "

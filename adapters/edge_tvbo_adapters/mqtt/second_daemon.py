@@ -1,8 +1,8 @@
-"""Second daemon: whether another daemon of the same instance publishes at the same broker.
+"""Second daemon: whether another daemon of the same instance publishes to the same broker.
 
 If two daemons of an instance have the same client id, the broker ends their sessions in turn, and
-`Reconnection` reports it. With different client ids both stay connected, both select sensors, and
-each overwrites the retained documents of the other. So the link subscribes to the daemon's own
+`Reconnection` reports this. With different client ids, both stay connected, both select sensors,
+and each overwrites the retained documents of the other. So the link subscribes to the daemon's own
 health document, which contains an id of the process and the time since its start.
 
 A single document of another process is not enough, because it can be an old one: the broker
@@ -20,12 +20,12 @@ from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 
-TOLERANCE_S = 5.0  # for delays, and because `uptime_s` is in whole seconds
-MIN_APART_S = 20.0  # between documents; more than the tolerance, so that a repeat does not count
-MIN_GONE_S = 180.0  # without a document, the second daemon counts as stopped after this time
-GONE_PERIODS = 3  # without a document, the second daemon counts as stopped after these periods
-MAX_PROCESSES = 8  # that are remembered
-MAX_DOCUMENT = 65_536  # bytes of a health document that is read
+TOLERANCE_S = 5.0  # of a start time: documents are delayed, and `uptime_s` is in whole seconds
+MIN_APART_S = 20.0  # between documents; above TOLERANCE_S, so that repeated documents do not count
+MIN_GONE_S = 180.0  # a second daemon counts as stopped after this time without a document
+GONE_PERIODS = 3  # the same limit in periods; the longer of the two limits applies
+MAX_PROCESSES = 8  # processes that are remembered
+MAX_DOCUMENT = 65_536  # bytes; longer health documents are ignored
 
 
 class ProcessKeys(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class ReceivedHealth(NamedTuple):
     """A health document that was received from another process."""
 
     at: float  # monotonic
-    uptime: float  # s, of the other process
+    uptime: float  # how long the other process had run, s
 
     @property
     def started_at(self) -> float:
@@ -79,10 +79,10 @@ class SecondDaemon:
         self._process = process
         self.period = period
         self._gap = 0.0  # s, between the last two documents of a running second daemon
-        # The longest gap that two gaps in a row reached; a single long gap may be an outage:
+        # The longest time that two successive gaps reached; a single long gap may be an outage:
         self._repeated_gap = 0.0
-        self._received: dict[str, ReceivedHealth] = {}  # the last one that counts, by process
-        self._last_at = 0.0  # monotonic: the last document of a running second daemon
+        self._received: dict[str, ReceivedHealth] = {}  # the last document that counts, by process
+        self._last_at = 0.0  # monotonic time of the last document of a running second daemon
 
     def with_period(self, period: float) -> Self:
         """Return a copy of the detector with another `period`, for the next link.
@@ -143,8 +143,8 @@ class SecondDaemon:
 def problem_text(instance: str, version: str) -> str:
     """Return what the user has to know about a second daemon of `instance`."""
     return (
-        f"another daemon of the instance {instance!r} (version {version}) publishes at this broker "
-        "too: both daemons select sensors, a sensor receives the commands of both, and each daemon "
-        "overwrites the documents of the other; stop one of the two daemons, or set another "
+        f"another daemon of the instance {instance!r} (version {version}) also publishes to this "
+        "broker: both daemons select sensors, a sensor receives the commands of both, and each "
+        "daemon overwrites the documents of the other; stop one of the two daemons, or set another "
         "`instance` for it"
     )

@@ -9,7 +9,9 @@ from math import inf
 from edge_tvbo_adapters.mqtt.outbox import Outbox, Publication
 from edge_tvbo_adapters.mqtt.session import Session
 
-LEARNED_SHARE = 0.9  # limit / size of a message that is too large, because documents vary in size
+# A limit, as a share of the size of a message that was too large. The share is below 1, because
+# documents vary in size.
+LEARNED_SHARE = 0.9
 MAX_USUAL_MESSAGE = 60_000  # bytes; the shipped mosquitto.conf accepts packets of 65536 bytes
 
 
@@ -47,7 +49,7 @@ class Sender:
         self._refused_topics.clear()
 
     def leave_out(self, publication: Publication) -> None:
-        """Let the sender leave out messages about as large as `publication`, or larger.
+        """Make the sender leave out messages that are about as large as `publication` or larger.
 
         At first, only messages on the same topic are left out, because the broker may not allow
         this topic. Messages on all topics are left out if `publication` is larger than
@@ -93,7 +95,8 @@ class Sender:
     def _refuse(self, publication: Publication, max_size: float) -> None:
         """Count a message that the sender cannot send, and log it.
 
-        A topic in `left_out` is logged again only after a smaller message on it was sent.
+        No further refusal is logged for a topic in `left_out`. `send` removes the topic from
+        `left_out` when it sends a smaller message on this topic.
         """
         topic, size = publication.topic, publication.size
         self._outbox.refuse(publication)
@@ -124,7 +127,7 @@ class Sender:
                 mask = sum(mask for _, mask in selector.select(left))
                 selector.unregister(interest[0])
                 for _ in session.service(mask, time.monotonic()):
-                    pass  # it is too late to handle a reading
+                    pass  # a reading that arrives now is not handled any more
                 for identifier in session.take_acknowledged():
                     self._outbox.mark_acked(identifier)
                 self.send(session)

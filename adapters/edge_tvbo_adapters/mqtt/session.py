@@ -3,10 +3,11 @@
     CONNECTING ──(TCP, TLS)──▶ AWAITING_CONNACK ──(CONNACK)──▶ CONNECTED ──▶ CLOSED
         ◀──(no MQTT 5: again with 3.1.1)──┘
 
-The caller's loop waits for the descriptor that `interest` returns, until `wake_at`. Then it calls
-`service`, which reads, writes, sends keep-alives and yields the messages that arrived. No method
-blocks, and none raises an error because of the network. The session calls no functions of the
-caller: the broker's answers are stored in attributes, which the caller reads.
+The caller's loop waits for the descriptor that `interest` returns, at most until the time that
+`wake_at` returns. Then the loop calls `service`, which reads, writes, sends keep-alives and yields
+the messages that arrived. No method blocks, and none raises an error because of the network. The
+session calls no functions of the caller: the broker's answers are stored in attributes, which the
+caller reads.
 """
 
 import selectors
@@ -50,7 +51,7 @@ from edge_tvbo_adapters.mqtt.versions import (
 MAX_BATCH = 64  # messages that one call of `service` reads; a flood must not delay intervals
 MAX_FILTERS = 256  # in one SUBSCRIBE, because brokers limit the size of a packet
 KEEPALIVE_CHECK_S = 1.0
-CONNACK_5_TIMEOUT_S = 3.0  # wait for a CONNACK of MQTT 5, before MQTT 3.1.1 is tried
+CONNACK_5_TIMEOUT_S = 3.0  # longest wait for a CONNACK of MQTT 5; then MQTT 3.1.1 is tried
 
 
 class SessionState(Enum):
@@ -101,17 +102,17 @@ class Session:
         self.problem: ConnectionProblem | None = None  # why the session is closed
         self.delay: ConnectionProblem | None = None  # why the session is not connected yet
         self.address = address
-        self.granted: list[bool] | None = None  # for each filter; None until all are answered
+        self.granted: list[bool] | None = None  # for each filter; None until all have an answer
         self.why_not_granted = ""  # MQTT 5: the reason why the broker refused a subscription
         self._messages: list[MQTTMessage] = []
         self._acknowledged: list[int] = []
-        self._refused: dict[int, str] = {}  # packet id of a publication: the broker's reason
+        self._refused: dict[int, str] = {}  # packet id of a publication -> the broker's reason
         self._connack_refused = False
-        self._unanswered: dict[int, int] = {}  # packet id of a SUBSCRIBE: index of its first filter
+        self._unanswered: dict[int, int] = {}  # packet id of SUBSCRIBE -> index of its first filter
         self._answers: list[bool] = []
         self.deadline = now + CONNECT_TIMEOUT_S  # monotonic: when the present state times out
         self._next_check = now
-        self._timed_out = False  # no packet for two keep-alives
+        self._timed_out = False  # whether no packet arrived for two keep-alives
         self.was_reached = False  # whether TCP and TLS were connected
         self.closed_by_broker = False
         self._client = self._make_client(mqtt.version)
@@ -158,7 +159,7 @@ class Session:
         elif self.state is not SessionState.CLOSED:
             try:
                 if mask & selectors.EVENT_READ or self._pending():
-                    # All messages but the first are read together, which takes less time.
+                    # After the first message, the others are read together, to save time.
                     first = self._read(1)
                     yield from first
                     others = self._read(MAX_BATCH - len(first)) if first else []

@@ -19,8 +19,8 @@ from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, ended_session, l
 from edge_tvbo_adapters.mqtt.session import Session, SessionState
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
 
-ANSWER_TIMEOUT_S = 10.0  # for the connection, and for each answer of the broker
-MAX_WAIT_S = 0.1  # between two checks of the time
+ANSWER_TIMEOUT_S = 10.0  # longest wait for the connection, and for each answer of the broker
+MAX_WAIT_S = 0.1  # longest wait between two checks of the time
 MAX_PAYLOAD = 2**20  # bytes; larger messages are ignored
 
 
@@ -64,7 +64,7 @@ class ShortSession:
             raise
 
     def subscribe(self, filters: Iterable[str]) -> list[bool]:
-        """Subscribe the short session to topic filters; return whether each filter is granted."""
+        """Subscribe the short session to topic filters; return which of them are granted."""
         self._session.subscribe(list(filters), qos=0)
         self._wait(lambda: self._session.granted is not None)
         return self._session.granted or []

@@ -17,7 +17,7 @@ from edge_tvbo_adapters.mqtt.topics import Template
 from edge_tvbo_adapters.payloads.of_field import battery_codec, reading_codec
 
 MAX_DETAIL = 200  # characters of a topic or an error text; the rest is cut off
-UNKNOWN_SENSORS = ""  # stands for all sensors that are not of the field; they share one rate limit
+UNKNOWN_SENSORS = ""  # stands for all sensors outside the field, which share one rate limit
 Receiver = Callable[[MQTTMessage, float], bool]
 
 
@@ -49,7 +49,7 @@ class Subscriber:
     def events(
         self, message: MQTTMessage, received: float, now: float
     ) -> Sequence[tuple[str, Event]]:
-        """Return ``(field, event)`` for every field that has subscribed to the message's topic.
+        """Return a pair ``(field, event)`` for each field that has subscribed to the topic.
 
         `received` is the wall time, s since 1970, and `now` the monotonic time, s.
         """
@@ -62,12 +62,12 @@ class Subscriber:
         events = []
         for route, sensor in matches:
             event = route.event(sensor, message, received, now)
-            if event is not None:  # a route may ignore the message
+            if event is not None:  # None if the route ignores the message
                 events.append((route.name, event))
         return events
 
     def _look_up(self, message: MQTTMessage, now: float) -> Sequence["Match"]:
-        """Return the subscriber's matches for a message on a topic without stored matches.
+        """Return the subscriber's matches for a message whose topic has no stored matches.
 
         If the sensor in the topic is known, the matches are stored for the next message. If one of
         the `others` has processed the message, there are no matches.
@@ -245,8 +245,8 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
     """Return the subscribed routes that match a topic, each with the sensor in the topic.
 
     Several routes can have the same topic, for example one for sensors on batteries, and one for
-    sensors on mains power. If one of the matching routes has the sensor, two kinds of routes
-    without the sensor are left out: routes of the same field, and routes that decode the same
+    sensors on mains power. If one of the matching routes has the sensor, some routes that
+    do not have the sensor are left out: routes of the same field, and routes that decode the same
     quantity.
     """
     matches = [

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SUBSCRIBE_AGAIN_S = 60.0  # delay after a refused subscription, before the next attempt
-HEALTH_DELAY_S = SHORT_SESSION_S  # from the beginning of a session to the subscription to health
-MAX_ENDED_BY_HEALTH = 2  # sessions that end before the answer; then there is no further attempt
+HEALTH_DELAY_S = SHORT_SESSION_S  # from the beginning of a session to the health subscription
+# After this many sessions in a row that end before the answer, the link no longer subscribes to
+# the health.
+MAX_ENDED_BY_HEALTH = 2
 
 
 class Refused(NamedTuple):
     """The topic filters that the broker refuses."""
 
     readings: list[str]
-    optional: list[str]  # of commands, Home Assistant and the health; not needed by the daemon
+    optional: list[str]  # for commands, Home Assistant and the health; the daemon runs without them
 
 
 class Subscription:
@@ -32,8 +34,8 @@ class Subscription:
 
     The link subscribes to the daemon's own health later than to the other topics, when the session
     is no longer short. Some brokers end a session after a subscription that they do not allow. If
-    the broker refuses the subscription to the health, or ends two sessions in a row after it, the
-    link does not subscribe to the health any more.
+    the broker refuses the subscription to the health, or ends two sessions in a row after this
+    subscription, the link does not subscribe to the health any more.
 
     Parameters
     ----------
@@ -66,7 +68,7 @@ class Subscription:
         self._discovery = discovery
         self._health = health
         self._health_at = inf  # monotonic time of the subscription to the health
-        self._ended_by_health = 0  # sessions in a row that ended before the broker's answer
+        self._ended_by_health = 0  # number of sessions in a row that ended before the answer
         self._asked: list[str] = []  # the filters of the last SUBSCRIBE
         self.was_refused = False
         self._granted_by = inf  # monotonic time when a SUBACK is overdue

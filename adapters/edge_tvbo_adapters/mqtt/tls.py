@@ -24,7 +24,7 @@ class ErrorKeepingSocket(ssl.SSLSocket):
 
         If either step fails, the socket is closed. In TLS 1.3, the client's side of the handshake
         ends before the broker checks the client's certificate. Therefore the broker's answer is
-        read before CONNECT is sent; afterwards, it could be lost with the connection.
+        read before CONNECT is sent; later, the answer could be lost with the connection.
         """
         try:
             super().do_handshake(block)
@@ -79,7 +79,7 @@ class ServerNameContext(ssl.SSLContext):
     server_name: str
     socket: ErrorKeepingSocket | None = None  # the socket that was wrapped last
 
-    # The options are those of the base class, whatever they are.
+    # `options` are any options of the base class.
     def wrap_socket(self, sock: Any, **options: Any) -> Any:  # type: ignore[override]
         """Return a TLS socket whose peer must have a certificate for `server_name`.
 

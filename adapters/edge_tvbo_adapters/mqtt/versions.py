@@ -9,7 +9,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 PROTOCOLS = {"3.1.1": MQTTProtocolVersion.MQTTv311, "5": MQTTProtocolVersion.MQTTv5}
 OLD, NEW = PROTOCOLS
-MAX_REASON = 200  # characters of a broker's own text about a reason
+MAX_REASON = 200  # longest text of a broker about a reason, in characters
 
 
 def connect_properties(version: str, max_packet: int) -> Properties | None:
@@ -31,8 +31,8 @@ def publish_properties(version: str, expires_in: float) -> Properties | None:
 
     A broker deletes an expired message, even while the message waits for a sensor with a persistent
     session. Brokers such as mosquitto count only full seconds of their clock, and could delete a
-    message too early. Therefore the properties state up to two seconds more. Returns None in MQTT
-    3.1.1, and for a message that does not expire.
+    message too early. Therefore the expiry in the properties is up to two seconds longer. Returns
+    None in MQTT 3.1.1, and for a message that does not expire.
     """
     if version == OLD or not isfinite(expires_in):
         return None

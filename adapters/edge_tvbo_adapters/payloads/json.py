@@ -28,7 +28,7 @@ from edge_tvbo_adapters.payloads.decode import (
     parse_number,
 )
 
-MAX_SECONDS = 1e11  # a larger time is in a smaller unit; in seconds it would be after the year 5138
+MAX_SECONDS = 1e11  # the year 5138; a larger number is a time in ms, µs or ns
 SMALLER_UNITS = (1e3, 1e6, 1e9)  # in a second
 Path = tuple[str | int, ...]
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
@@ -105,9 +105,9 @@ def parse_path(text: str) -> Path:
 
 
 def find(document: Any, path: Path, reason: str) -> Any:
-    """Return the part of a JSON document at `path`; raises `PayloadError` if it is missing.
+    """Return the part of a JSON document at `path`.
 
-    `reason` is the reason in the `PayloadError`.
+    If this part is missing, a `PayloadError` with the `reason` is raised.
     """
     for step in path:
         match document, step:
@@ -147,7 +147,7 @@ def parse_json(payload: bytes) -> Any:
         raise PayloadError("too-deep", "the JSON is nested too deeply") from None
     except msgspec.ValidationError as error:
         raise PayloadError("non-finite", str(error)) from None
-    except ValueError as error:  # the base of msgspec's errors
+    except ValueError as error:  # the base class of msgspec's errors
         word = text.strip()
         if word.lstrip("+-") in ("NaN", "nan", "Infinity", "inf"):
             raise PayloadError("non-finite", f"the value is {word}") from None
@@ -175,11 +175,11 @@ def to_number(value: Any) -> float:
 def to_seconds(value: Any, zone: tzinfo | None = None) -> float:
     """Return a time of a JSON document in seconds since 1970.
 
-    The time is a text in RFC 3339, or a number. The size of the number shows its unit: seconds,
-    milliseconds, microseconds or nanoseconds. The number may be a text, too. A time without an
-    offset is a local time in `zone`. In autumn, one hour occurs twice: a time in this hour is taken
-    as the earlier one. In spring, one hour is skipped: a time in this hour is taken as winter time.
-    Raises `PayloadError` if the time is invalid.
+    The time is a text in RFC 3339, or a number, which can also be written as a text. The size of
+    the number shows its unit: seconds, milliseconds, microseconds or nanoseconds. A text in RFC
+    3339 without an offset is a local time in `zone`. In autumn, one hour occurs twice: a time in
+    this hour belongs to the first occurrence. In spring, one hour is skipped: a time in this hour
+    is a winter time. Raises `PayloadError` if the time is invalid.
     """
     if type(value) is float or type(value) is int:
         if -MAX_SECONDS <= value <= MAX_SECONDS:

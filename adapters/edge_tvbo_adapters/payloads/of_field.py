@@ -32,9 +32,10 @@ def _mistakes(fields: Mapping[str, FieldSettings]) -> Iterator[Mistake]:
 
 
 def reading_codec(name: str, field: FieldSettings, source: int = 0) -> PayloadCodec:
-    """Return the codec of the readings from the source with index `source` of the field `name`.
+    """Return the codec of the readings from one source of the field `name`.
 
-    Raises `SettingErrors` if the settings of the payload are invalid.
+    `source` is the index of the source. Raises `SettingErrors` if the settings of the
+    payload are invalid.
     """
     reading = field.sources[source]
     inside = ("reading",) if field.reading else ("readings", source)
@@ -85,8 +86,8 @@ def _codec(path: tuple[str | int, ...], payload: str, settings: Mapping[str, str
     """Return a field's codec of the format `payload`.
 
     Raises `SettingErrors` if a setting is invalid. To find this setting, the settings are removed
-    one at a time. If the error changes for exactly one setting, the error is located at this
-    setting. Otherwise, it is located at `path`.
+    one at a time. If the removal of exactly one setting changes the error text, the error is
+    located at this setting. Otherwise, the error is located at `path`.
     """
     try:
         return make_codec(payload, settings)

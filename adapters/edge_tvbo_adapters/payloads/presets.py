@@ -12,8 +12,8 @@ from edge_tvbo.messages.payloads import Activation, DetectedSensor
 from edge_tvbo_adapters.payloads.decode import decode_text, parse_number
 from edge_tvbo_adapters.payloads.json import parse_json
 
-MAX_DEPTH = 4  # nested objects of a document that are searched for numbers
-MAX_VALUES = 500  # numbers of one message that are listed
+MAX_DEPTH = 4  # levels of nested objects in which numbers are searched for
+MAX_VALUES = 500  # largest number of paths that are listed for one message
 LEVEL = "[^/+#$][^/+#]*"  # one topic level; a level that starts with $ is not a sensor's
 
 
@@ -25,7 +25,7 @@ class DevicePreset(msgspec.Struct, frozen=True):
     topic : str
         Topic of the readings. Each ``{word}`` stands for a level, or for a part of a level.
     values : callable
-        Returns the texts to which the setting ``value`` can be set for a payload. Raises
+        Returns, for a payload, the texts that the setting ``value`` can have. Raises
         `PayloadError` for the payload of another integration.
     activate : Activation, optional
         The command that activates a sensor; None if the integration has no such command.

@@ -48,8 +48,8 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     """Return the SenML codec for the settings ``value`` and ``unit``, both optional.
 
     ``value`` is the name of a record, or the end of its name. If several records have this name,
-    the codec returns the newest. A message is rejected if several names end with ``value``, and
-    no name is equal to ``value``.
+    the codec returns the newest value. A message is rejected if several names end with ``value``,
+    and no name is equal to ``value``.
 
     >>> codec({"value": "current"})(
     ...     b'[{"bn": "urn:dev:ow:10e2073a0108006:", "bt": 1.276020076e+09, "bu": "A",'

@@ -30,7 +30,7 @@ from edge_tvbo_adapters.payloads.json import (
 from edge_tvbo_adapters.payloads.presets import DevicePreset, numbers_below
 
 STATUS_METHODS = ("NotifyStatus", "NotifyFullStatus")
-DEVICE_TEMPERATURE = "temperature"  # of the device itself; a thermometer has `temperature:0`
+DEVICE_TEMPERATURE = "temperature"  # inside the device; a thermometer has the key `temperature:0`
 CHARGE = ("battery", "percent")
 FULL_BATTERY_PERCENT = 100.0  # % of the battery
 NO_READINGS = frozenset({"id", "ts", "tF", DEVICE_TEMPERATURE})  # tF is tC in another unit

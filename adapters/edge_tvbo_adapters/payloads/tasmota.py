@@ -45,8 +45,8 @@ class TasmotaQuantity(NamedTuple):
     keys: re.Pattern[str]  # matches the path of a value of the quantity
     stated: str  # key of a document that names the unit
     units: dict[str, tuple[float, float]]  # (factor, offset): value = factor * first unit + offset
-    wanted: str | None = None  # the unit without a setting; None for the unit of the device
-    unstated: str | None = None  # if a document names no unit; None: the wanted unit
+    wanted: str | None = None  # unit if no setting names one; None: unit of the device
+    unstated: str | None = None  # unit if a document names none; None: the wanted unit
 
     def convert(self, value: float, given: Any, wanted: str) -> float:
         """Return Tasmota's value in the unit `wanted`; raises `PayloadError` if `given` is unknown.
@@ -65,7 +65,7 @@ class TasmotaQuantity(NamedTuple):
 
     @property
     def allowed(self) -> str:
-        """The names of Tasmota's units of the quantity, as they appear in a sentence."""
+        """The allowed units of a quantity in Tasmota documents, as a text such as 'C or F'."""
         *names, last = self.units
         return f"{', '.join(names)} or {last}"
 

@@ -96,7 +96,10 @@ def free_port(port: int = 0) -> int:
 
 
 def wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """Wait until the local broker accepts a connection; `EdgeTvboError` if it does not start."""
+    """Wait until the local broker accepts a connection.
+
+    Raises `EdgeTvboError` if the broker does not start.
+    """
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and process.poll() is None:
         try:

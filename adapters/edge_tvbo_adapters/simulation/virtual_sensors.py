@@ -25,14 +25,14 @@ log = logging.getLogger(__name__)
 FIELD = "{field}"
 MAX_CONNECTIONS = 64
 MAX_PACKET = 65_536  # bytes
-CHECK_S = 0.2  # between two checks of keep-alives and of `stop`
+CHECK_S = 0.2  # time between two checks of the keep-alives and of `stop`
 RETRY_S = 0.2  # average wait until a lost session is started again
 
 
 class ActivationPayload(msgspec.Struct):
     """The part of an activation's payload that a simulated sensor reads."""
 
-    at: float  # s since 1970; the reading of the interval with this time is wanted
+    at: float  # s since 1970; the reply is the value of the interval that contains this time
 
 
 def simulate(
@@ -87,7 +87,7 @@ def network(
     Raises `ConfigError` if a topic is invalid, or if several fields would share a topic.
     """
     for topic in (reading_topic, activate_topic):
-        Template(topic)  # raises if it is invalid
+        Template(topic)  # raises `ConfigError` if the topic is invalid
         if len(fields) > 1 and FIELD not in topic:
             raise ConfigError(
                 f"{topic!r}: {len(fields)} fields would use this topic; write {FIELD} where the "
@@ -111,7 +111,7 @@ class VirtualSensor(msgspec.Struct, frozen=True):
 
     recording: Recording
     arm: int
-    ahead: int | None  # intervals to skip if the recording repeats; None if it does not repeat
+    ahead: int | None  # intervals by which a repeating recording is ahead; None: it does not repeat
     reading_topic: str
 
     def measured(self, at: float) -> float | None:
@@ -130,7 +130,7 @@ class VirtualSensor(msgspec.Struct, frozen=True):
 
 
 class SensorConnection:
-    """MQTT connection that one or more simulated sensors share; it reconnects when it is lost.
+    """MQTT connection of one or more simulated sensors, which is restored after a loss.
 
     Parameters
     ----------

@@ -2,9 +2,9 @@
 
 There are two kinds: `HistoryDatabase` and `ReadingDatabase`. A row of the table `batches` holds the
 entries of one field that were written together, as one compressed blob. One row for each entry
-would take three times as many bytes, and each byte written wears a memory card. When the file is
-full, the oldest rows are deleted before a batch is written, so that the file never exceeds its
-maximal size.
+would take three times as many bytes, and a memory card wears with every byte that is written. When
+the file is full, the oldest rows are deleted before a batch is written, so that the file never
+exceeds its maximal size.
 
 The file is in WAL mode (with SQLite's write-ahead log), so that a reader can read while the daemon
 writes. Each call of `store_batches` is one transaction. When the WAL exceeds `MIN_FOLDED_WAL_SIZE`,
@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 
 PAGE_SIZE = 2048  # bytes; small, because each batch leaves some pages partly filled
 MIN_FOLDED_WAL_SIZE = 2**20  # bytes; a larger WAL is copied into the file
-MAX_WAL_SIZE = 2**22  # bytes; reached only if a reader prevents the copying for long
+MAX_WAL_SIZE = 2**22  # bytes; reached only if a reader prevents the copying for a long time
 MAX_BATCH_SIZE = 2**26  # bytes of one batch, uncompressed
-DELETED_ROWS = 8  # rows that are deleted at a time to make space
+DELETED_ROWS = 8  # rows that one statement deletes to make space
 MAX_DELETED_PAGES = 2 * MAX_WAL_SIZE // PAGE_SIZE  # in a transaction; enough for each batch
-MAX_REDUCTION_TIME_S = 5.0  # of a call that deletes the batches of a file that is too large
-MAX_VACUUM_SIZE = 2**24  # bytes of the batches that are kept; a memory card needs 5 s for these
+MAX_REDUCTION_TIME_S = 5.0  # of one call that reduces a file that is too large
+MAX_VACUUM_SIZE = 2**24  # bytes that are kept; a memory card needs 5 s for them
 LOCK_TIMEOUT_S = 0.1
-DAMAGE_ERRORS = (  # SQLITE_ERROR means a table that differs from the schema
+DAMAGE_ERRORS = (  # SQLITE_ERROR occurs if a table differs from the schema
     sqlite3.SQLITE_ERROR,
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
@@ -99,19 +99,19 @@ class BatchDatabase:
         self._max_pages = (max_size - MAX_WAL_SIZE) // PAGE_SIZE
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[Identity | None, Identity | None] = (None, None)
-        self._is_too_large = False  # whether the setting was lowered, and batches must be deleted
+        self._is_too_large = False  # whether the file exceeds a lowered setting
         self._written = 0
         self._logged_problem = ""
 
     @property
     def written(self) -> int:
-        """Upper bound of the bytes written to the batch database since the start."""
+        """Upper bound on the number of bytes written to the batch database since the start."""
         return self._written
 
     def store_batches(self, batches: Sequence[Batch]) -> bool:
-        """Store batches in the batch database, all or none; return whether they were stored.
+        """Store either all or none of the batches; return whether they were stored.
 
-        An error is logged.
+        An error of the batch database is logged.
         """
         try:
             self._attempt(lambda: self._store(batches))
@@ -170,8 +170,8 @@ class BatchDatabase:
         """Return the connection to the batch database.
 
         If the file was removed or replaced, the old connection would write to a file without a
-        name. Therefore this connection is closed, and the present file is opened. A WAL of the old
-        file is deleted first, because SQLite would apply it to the new file.
+        name. Therefore the old connection is closed, and the present file is opened. A WAL of the
+        old file is deleted first, because SQLite would apply it to the new file.
         """
         if self._connection and (present := self._identities()) != self._opened:
             log.warning(
@@ -227,7 +227,7 @@ class BatchDatabase:
 
         The daemon's loop waits for the deletion. Therefore each call deletes only for a limited
         time, and the next call continues. If the maximal size is large, the free pages stay in the
-        file for new batches, because their removal would take long.
+        file for new batches, because it would take too long to remove them.
         """
         deadline = time.monotonic() + MAX_REDUCTION_TIME_S
         while self._is_too_large:
@@ -239,9 +239,9 @@ class BatchDatabase:
             self._fold_wal(connection, 0)
         if self._max_pages * PAGE_SIZE > MAX_VACUUM_SIZE:
             log.info(
-                "%s: %s does not become smaller, because that would take long; it does not grow "
-                "either, because %s is stored in the space that is free in it. To make it smaller, "
-                "stop the daemon and run (package sqlite3):  sqlite3 %s VACUUM",
+                "%s: %s does not become smaller, because that would take too long. The file does "
+                "not grow either, because %s is stored in its free space. To make the file "
+                "smaller, stop the daemon and run (package sqlite3):  sqlite3 %s VACUUM",
                 self.kind.name,
                 self._path,
                 self.kind.article,
@@ -274,7 +274,8 @@ class BatchDatabase:
     def _make_space(self, connection: sqlite3.Connection, size: int) -> bool:
         """Delete the oldest batches until there is space for `size` more bytes.
 
-        At most about `MAX_DELETED_PAGES` pages are deleted. Returns whether that was enough.
+        The method stops after about `MAX_DELETED_PAGES` pages. Returns whether there is enough
+        space.
         """
         needed = ceil(2 * size / PAGE_SIZE) + 16  # at worst, pages are half full
         possible = min(needed, self._free_pages(connection) + MAX_DELETED_PAGES)

@@ -20,7 +20,7 @@ HISTORY = Kind(
     "the history",
     "there is no history yet.\n"
     'If [state] has history = "64MiB", the daemon writes the history at every '
-    "state.checkpoint, on SIGUSR1 and when it stops.",
+    "checkpoint, on SIGUSR1 and when it stops.",
     (TABLE,),
 )
 
@@ -50,9 +50,9 @@ class HistoryDatabase(BatchDatabase):
 
 
 def packed(entries: Sequence[HistoryEntry]) -> Iterator[Batch]:
-    """Yield a row of the history database for each field of `entries`.
+    """Yield the rows of the history database for `entries`, one row for each field.
 
-    The row contains the field's name, the first and the last interval, and the compressed entries.
+    A row contains the field's name, the first and the last interval, and the compressed entries.
     """
     field_of = attrgetter("field")
     for field, group in groupby(sorted(entries, key=field_of), key=field_of):

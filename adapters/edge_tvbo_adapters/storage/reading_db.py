@@ -4,8 +4,8 @@ A batch holds the readings of one field as columns, ordered by time. The batch a
 that the field had when the readings were recorded; batches of earlier versions have no unit. In
 batches of ten minutes, a reading takes about 7 bytes. So 64 MiB hold the readings of 46 sensors for
 more than a year, if each sensor is read every 10 minutes. `read_readings` reads the file whether
-the daemon is running or not. A batch that cannot be decoded is skipped, and so is a damaged part of
-the file.
+the daemon is running or not. It skips batches that cannot be decoded, and damaged parts of the
+file.
 """
 
 import logging
@@ -45,7 +45,7 @@ READINGS = Kind(
     "the record of readings",
     "there are no recorded readings yet.\n"
     "The daemon records all accepted readings if `dir` is set in [state] and `readings` is not"
-    ' "off". It stores the readings at every state.checkpoint, on SIGUSR1 and when it stops.',
+    ' "off". It stores the readings at every checkpoint, on SIGUSR1 and when it stops.',
     (TABLE,),
 )
 
@@ -62,7 +62,7 @@ class ReadingBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReadingDatabase(BatchDatabase):
-    """Writer of the readings of a daemon."""
+    """Writer of a daemon's reading database."""
 
     kind = READINGS
 
@@ -115,7 +115,7 @@ def _batches(
                     yield number, blob
             break
         except sqlite3.DatabaseError as error:
-            after += 1 + (after - read) // 16  # a long damaged part is passed in growing steps
+            after += 1 + (after - read) // 16  # growing steps, for long damaged parts
             if not is_damage(error) or (after >= MAX_ID and not read):
                 raise
             is_damaged = True

@@ -30,8 +30,9 @@ class StateLock:
         """Lock the state of `instance` in `directory`, and release the previous lock.
 
         Without a directory, nothing is locked. If this process holds the lock already, nothing
-        changes. Raises `StateInUse`, and keeps the previous lock, if another daemon holds the lock.
-        If the file system does not support locks, this is logged, and the daemon can continue.
+        changes. If another daemon holds the lock, the previous lock is kept, and `StateInUse` is
+        raised. If the file system does not support locks, this is logged, and the daemon can
+        continue.
         """
         path = Path(directory).resolve() / f"{instance}.lock" if directory else None
         if path == self._path:
@@ -48,7 +49,7 @@ class StateLock:
 
 
 def _lock(path: Path) -> int:
-    """Lock a stored state with the lock file `path`; return its descriptor, -1 if not locked."""
+    """Lock a stored state with the lock file `path`; return the file descriptor, -1 if no lock."""
     descriptor = -1
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

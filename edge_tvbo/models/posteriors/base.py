@@ -21,7 +21,7 @@ class Prediction(msgspec.Struct, frozen=True, gc=False):
 class Posterior(Protocol):
     """Protocol of a posterior: mean and variance of every arm in the current interval."""
 
-    observations: int  # readings held since the last reset
+    observations: int  # number of readings since the last reset that the posterior holds
 
     @property
     def mean(self) -> Array:

@@ -62,7 +62,7 @@ class ComponentCovariance(Protocol):
         ...
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays of zeros, by name, in the shapes of a snapshot's component covariance.
+        """Return a dict of zero arrays with the shapes of a snapshot's component covariance.
 
         `state` is the state in the snapshot, `sensors` is the number of sensors in the snapshot,
         and `components` is the number of components of each of these sensors.
@@ -173,7 +173,7 @@ class DenseCovariance:
         return {"covariance": self._P}
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays of zeros, by name, in the shapes of a snapshot's dense covariance.
+        """Return a dict of zero arrays with the shapes of a snapshot's dense covariance.
 
         `state` is the state in the snapshot, `sensors` is the number of sensors in the snapshot,
         and `components` is the number of components of each of these sensors.

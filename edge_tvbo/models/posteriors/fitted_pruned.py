@@ -21,9 +21,9 @@ from edge_tvbo.models.temporal_models import TimeVarying
 from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.numerics.types import Array, Mask
 
-FIRST_FIT_READINGS = 15  # before the first fit, no reading is removed, as in wdbo-algo
-MAX_STEPS = 8  # steps of L-BFGS-B in a fit; the next fit continues from its result
-BOUNDS = np.log(  # of the fitted parameters, in their order
+FIRST_FIT_READINGS = 15  # as in wdbo-algo, no reading is removed before the first fit
+MAX_STEPS = 8  # steps of L-BFGS-B in a fit; the next fit starts from the result
+BOUNDS = np.log(  # bounds of the four fitted parameters
     [
         (0.05, 20.0),  # factor of the given length scales
         (0.5, 1e4),  # time scale, in intervals

@@ -148,7 +148,7 @@ class LowRankCovariance:
         )
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return one fact: the number of low-rank factors, and the largest error they cause."""
+        """Return a fact with the number of low-rank factors and the largest error they cause."""
         R, M = self._G.shape
         return (FactorApproximation(R - 1, M, self._error),)
 

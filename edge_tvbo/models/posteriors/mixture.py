@@ -34,7 +34,7 @@ from edge_tvbo.numerics.types import Array
 DISCOUNT = 0.98  # factor on the log weights in each interval
 JITTER = 1e-6  # variance added to the diagonal of a candidate kernel, as a share of its variance
 MIN_DENSITY = 1e-300  # replaces a predictive density of 0
-MIN_LOG_WEIGHT = -30.0  # relative to the best model; lower weights could not recover
+MIN_LOG_WEIGHT = -30.0  # relative to the best model; a model could not recover from a lower weight
 
 
 class Member(NamedTuple):
@@ -136,7 +136,7 @@ class MixturePosterior(FiniteArmsMixin):
         self.mean = np.zeros(len(field))
         self.variance = np.zeros(len(field))
         self.resets = 0  # number of resets of static models
-        self.log_density = 0.0  # ln p(y) of the last reading y before the update with it
+        self.log_density = 0.0  # ln p(y) of the last reading y, before the update with y
         self._reset_models()
 
     def _set_transitions(self) -> None:
@@ -150,7 +150,7 @@ class MixturePosterior(FiniteArmsMixin):
 
     @property
     def rate(self) -> float:
-        """The mixture's estimate of the share of variance that is new each interval, ε of [B16].
+        """The mixture's estimate of the share of the variance that is replaced in each interval, ε of [B16].
 
         In one model, the share is 1 - d², where d is the temporal kernel at lag 1. The estimate is
         the mean of the shares of all models, weighted by the weights of the models.
@@ -187,7 +187,7 @@ class MixturePosterior(FiniteArmsMixin):
         return False
 
     def restore_sensors(self, blob: bytes) -> list[int]:
-        """Load nothing, because the state of the mixture cannot be split into single sensors."""
+        """Load nothing, because the state of the mixture cannot be split by sensor."""
         return []
 
     def set_time(self, at: float | None) -> None:
@@ -342,7 +342,7 @@ def _candidate_kernels(field: SensorField, scales: tuple[float, ...]) -> Array:
 
 
 def _new_share(member: Member) -> float:
-    """Return the share of the variance that is new in each interval, for a model of the mixture."""
+    """Return the share of the variance that is replaced in each interval, for a model of the mixture."""
     if member.momentum is None:
         return member.epsilon or 0.0
     epsilon, alpha = member.momentum

@@ -75,7 +75,7 @@ class Prunable(Protocol):
 
 
 class RemovalBudget:
-    """A budget: how much the predictions may change because readings are removed.
+    """Budget that limits how much the removal of readings changes the predictions.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class RemovalBudget:
 
     One rule is not in [W24]: while only `MIN_READINGS` readings are left, the budget is at most
     1+α, the growth in one time scale. Without this rule, the budget would grow without limit while
-    no readings arrive. Later, this budget would pay for the removal of each new reading, for hours.
+    no readings arrive. Later, this budget would allow the removal of every new reading for hours.
     """
 
     def __init__(self, epsilon: float, alpha: float) -> None:
@@ -164,9 +164,9 @@ class PrunedPosterior(RegressionPosterior):
 
     Notes
     -----
-    The relevance of a reading refers to the predictions of all arms in all future intervals, but
-    the next interval is sufficient to compute the relevance. The reason: the kernel d decays at the
-    same rate from every reading. The matrix F of `relevance` in a later interval is therefore a
+    The relevance of a reading refers to the predictions of all arms in all future intervals. It
+    can be computed from the next interval alone, because the kernel d decays at the same rate from
+    every reading. The matrix F of `relevance` in a later interval is therefore a
     constant times F in the next interval, and the constant cancels in the relevance. The cost is
     O(W³ + W²M) for each interval and for each removed reading.
     """
@@ -199,7 +199,7 @@ class PrunedPosterior(RegressionPosterior):
         self._budget.log_budget = 0.0
 
     def _dispensable(self) -> int:
-        """Return the index of the least relevant reading; a pruned window that is full drops it."""
+        """Return the index of the least relevant reading, which a full pruned window drops."""
         return self.least_relevant()[0]
 
     def _state(self) -> State:
@@ -265,7 +265,7 @@ class PrunedWindowPosterior(BufferedPosterior):
         self._budget.log_budget = 0.0
 
     def _dispensable(self) -> int:
-        """Return the index of the reading that a full pruned buffer drops: the least relevant."""
+        """Return the index of the least relevant reading, which a full pruned buffer drops."""
         return self.least_relevant()[0]
 
     def _predict(self) -> None:

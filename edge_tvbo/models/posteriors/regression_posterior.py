@@ -29,7 +29,7 @@ from edge_tvbo.models.temporal_models import FittableModel, TemporalModel
 from edge_tvbo.numerics.acquisition import highest_bound
 from edge_tvbo.numerics.types import Array, Mask
 
-MAX_LOG_NOISE = log(1e12)  # log of the largest factor on the noise of a reading
+MAX_LOG_NOISE = log(1e12)  # log of the largest factor that multiplies the noise of a reading
 
 
 class RegressionPosterior:
@@ -53,9 +53,9 @@ class RegressionPosterior:
 
     Notes
     -----
-    An interval costs O(W³ + W²M); in a box, M is the number of candidates. Each point that the
-    search in a box evaluates costs another W². If the temporal model has a recursive posterior,
-    that posterior is faster by orders of magnitude.
+    An interval costs O(W³ + W²M). In a box, M is the number of candidates, and each further point
+    that the search evaluates costs O(W²). If the temporal model has a recursive posterior, that
+    posterior is faster by orders of magnitude.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class RegressionPosterior:
         self._time = 0.0  # in intervals; not always whole
         self.observations = 0
         self._factor: _Factor | None = None  # None while it has to be recomputed
-        self._prediction: tuple[Array, Array] | None = None  # mean, variance; None like `_factor`
+        self._prediction: tuple[Array, Array] | None = None  # mean, variance; None if outdated
 
     @property
     def mean(self) -> Array:

@@ -35,10 +35,10 @@ UNITS_PER_SIDE = 12.0  # a fitted length scale is 1/24 to 1 times the side of th
 def make_posterior(
     field: "Field", temporal: "TemporalModel", window: int | None = None
 ) -> "Posterior":
-    """Select the fastest posterior of `field` under a temporal model.
+    """Return the fastest posterior of `field` under a temporal model.
 
-    The posterior is exact for the readings held, except that it can be a `LowRankPosterior` if a
-    sensor field has more than `MAX_EXACT_SENSORS` sensors.
+    The posterior is exact for the readings that it holds, with one exception: if a sensor field has
+    more than `MAX_EXACT_SENSORS` sensors, the posterior can be a `LowRankPosterior`.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def make_posterior(
 def make_fitted_posterior(
     field: "Field", temporal: "FittableModel", window: int | None, seed: int
 ) -> "Posterior":
-    """Select the posterior that fits the temporal model to the last `window` readings.
+    """Return the posterior that fits the temporal model to the last `window` readings.
 
     The first fit starts from `temporal`. A `window` of None means 200 readings. `seed` is the seed
     of the random starts.
@@ -90,7 +90,7 @@ def make_fitted_posterior(
 
 
 def make_weighted_posterior(field: "Field", window: int, gamma: float) -> "Posterior":
-    """Select the posterior of a static field in which readings lose weight with age.
+    """Return the posterior of a static field in which readings lose weight with age.
 
     Each interval multiplies the weight of a reading by `gamma`; at most `window` readings are held.
     """
@@ -107,7 +107,7 @@ def make_weighted_posterior(field: "Field", window: int, gamma: float) -> "Poste
 def make_pruned_posterior(
     field: "Field", temporal: "TimeVarying", window: int, alpha: float
 ) -> "Posterior":
-    """Select the posterior that removes the readings which matter least for the predictions.
+    """Return the posterior that removes the readings which matter least for the predictions.
 
     `alpha` limits the change that the removals may cause in the predictions. At most `window`
     readings are held. If the length scales of a box are to be fitted, the rate of change, the

@@ -45,7 +45,7 @@ from edge_tvbo.numerics.structural import MAX_ERROR_STDS
 from edge_tvbo.numerics.types import Array
 
 CLEAR_FACTOR = 1.2  # smallest change of a trained field's standard deviation that is reported
-SNAPSHOT_KIND = re.compile(r"structural ([0-9]{1,9}\.[0-9]{1,9})")  # with the season in s
+SNAPSHOT_KIND = re.compile(r"structural ([0-9]{1,9}\.[0-9]{1,9})")  # the number is the season in s
 NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times before 1970
 SAME_TIME = 0.5  # share of an interval; a smaller difference of two times counts as 0
 
@@ -84,10 +84,10 @@ class StructuralPosterior(FiniteArmsMixin):
         self.mean = np.zeros(M)
         self.variance = np.zeros(M)
         self._at = NO_TIME  # s since 1970 at the last `set_time`
-        self._is_unset = False  # whether the present is unknown, although `_at` is known
+        self._is_unset = False  # whether the present time is unknown; `_at` is the last known time
         self._waited = 0  # intervals that ended since `_at`
         self._seen = 0.0  # s that have passed since the first `set_time`
-        self.log_density = 0.0  # ln p(y) of the last reading y before the update with it
+        self.log_density = 0.0  # ln p(y) of the last reading y, before the update with y
         self.reset()
         self._load_training()
 
@@ -237,8 +237,8 @@ class StructuralPosterior(FiniteArmsMixin):
         Raises `SnapshotError` in these cases:
 
         - The snapshot is invalid, or has another season.
-        - Of this field and the field of the snapshot, only one has more than `MAX_EXACT_SENSORS`
-          sensors. Fields with more sensors than this number have another kind of model.
+        - Either this field or the field of the snapshot, but not both, has more than
+          `MAX_EXACT_SENSORS` sensors. Fields with more sensors have another kind of model.
 
         A sensor that the snapshot does not contain starts from the common part of each component:
         the mean of the sensors in the snapshot, times the share `common` of the component. A
@@ -323,7 +323,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self.variance *= self.variation.scale * self._spread**2
 
     def _load_training(self) -> None:
-        """Load the state after the training rows, if the structural model has such a state."""
+        """Load the structural state at the end of the training rows, if the model contains one."""
         trained = self._model.state
         if trained is None:
             return

@@ -1,7 +1,8 @@
 """Two-component posterior: exact for fields with momentum and for fields in transition.
 
 The temporal models of both kinds of fields are linear-Gaussian state spaces of twice the field's
-size ([M24] chapters 8 and 9). An interval therefore costs the same, however long the history is.
+size ([M24] chapters 8 and 9). Therefore the time to compute an interval does not depend on
+the length of the history.
 """
 
 from math import sqrt

@@ -15,7 +15,8 @@ from edge_tvbo.models.structure import DAY, LIVELINESS_BINS, StructuralModel
 from edge_tvbo.numerics.types import Array
 
 MAX_COUNT = 300.0  # largest weight of σ², in readings; beyond it, older readings lose weight
-PRIOR_COUNT, TRAINED_COUNT = 10.0, 50.0  # weight of the first σ² in readings: untrained, trained
+# weights of the first σ², in readings: without training rows, and with training rows
+PRIOR_COUNT, TRAINED_COUNT = 10.0, 50.0
 MIN_SCALE, MIN_TRAINED_SCALE = 1e-6, 0.01  # lower limits of σ², for constant readings
 BIN_COUNT = 6.0  # weight of the previous liveliness of a part of the season, in readings
 MIN_LIVELINESS, MAX_LIVELINESS = 0.15, 3.0
@@ -49,7 +50,8 @@ class VariationLearner:
     def __init__(self, model: StructuralModel) -> None:
         self._model = model
         self.liveliness = np.ones(LIVELINESS_BINS)
-        self._squares = np.zeros(LIVELINESS_BINS)  # of standardised errors since the adaptation
+        # sums of the squared standardised errors since the last adaptation
+        self._squares = np.zeros(LIVELINESS_BINS)
         self._counts = np.zeros(LIVELINESS_BINS)
         self.reset()
 

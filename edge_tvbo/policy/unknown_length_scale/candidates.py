@@ -144,8 +144,9 @@ class RegretBalancing:
       mean - √(ξ/n) over all candidates. With noise, this rule drops good candidates. Lemma B.2
       shows that a rule with mean *plus* √(ξ/n) for θ keeps a well-specified θ. The plus sign is
       used here and in the public code.
-    - Algorithms 1 and 3 begin with θ0 = q(0) and a count of 1, and then propose q(2), which skips
-      q(1). Algorithm 3 skips v(1) in the same way. Here no length scale and no norm is skipped.
+    - Algorithms 1 and 3 begin with θ0 = q(0) and a count of 1, and then propose q(2), so that
+      q(1) is skipped. Algorithm 3 skips v(1) in the same way. Here, no length scale and no norm
+      is skipped.
     - |A| in ξ_t = 2σ_N² ln(|A|π²t²/(6δ)) (lemma B.1) is the number of candidates admitted so far.
     """
 

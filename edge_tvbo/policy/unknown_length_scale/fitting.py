@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 LogDensity = Callable[[float], float]  # maps ln θ to a log density, up to a constant
 
 MIN_SHARE, MAX_SHARE = 1e-3, 10.0  # bounds of a fitted length scale, as shares of the extent
-MAX_RESTARTS = 10  # random starts of a fit; fewer with more readings ([M24] chapter 10)
-NEIGHBOUR_DISTANCE = 0.5  # distance in ln θ of two starts from the previous fit
+MAX_RESTARTS = 10  # maximum of random starts of a fit; many readings need fewer ([M24] chapter 10)
+NEIGHBOUR_DISTANCE = 0.5  # distance of two of the starts from the previous fit, in ln θ
 SLICE_WIDTH = 2.0  # width of the first slice, in ln θ
 MAX_SLICE_STEPS = 30
 
@@ -81,7 +81,7 @@ class MlSelector:
 
 
 class McmcSelector:
-    """A length scale selector whose samples come from one Markov chain over all intervals."""
+    """A length scale selector that samples one Markov chain, continued in each interval."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class McmcSelector:
         return {"length_scales": self._scales}
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` if a length scale that a fit sampled is impossible."""
+        """Raise `SnapshotError` if a sampled length scale is impossible."""
         _check_scales(state["length_scales"], self._readings)
 
 

@@ -1,8 +1,8 @@
 """Posterior for a length scale that can change from interval to interval.
 
 The classes of this module hold the newest readings, and fit a regression to these readings for any
-length scale. All values are in units of the field's prior standard deviation, so that a field in
-other units gives the same numbers to the last bit.
+length scale. All values are in units of the field's prior standard deviation, so that the
+results for a field in other units are the same to the last bit.
 """
 
 from hashlib import sha256
@@ -142,13 +142,13 @@ class Readings:
             self._measure(slot)
 
     def fit(self, length_scale: float) -> "Fit":
-        """Return the regression on the readings held, for one length scale of the posterior."""
+        """Return the regression on all readings of the posterior, for one length scale."""
         n = self.held
         K = self.correlations(self._distances[:n, :n], length_scale)
         return Fit(K, np.full(n, self.noise_variance), self.y[:n])
 
     def correlations(self, distances: Array, length_scale: float) -> Array:
-        """Return, for each of the `distances`, the prior correlation under a length scale."""
+        """Return the prior correlations of places at the `distances`, for one length scale."""
         if not distances.size:
             return np.zeros(distances.shape)
         line = distances.reshape(-1, 1)
@@ -199,7 +199,7 @@ class Fit(Regression):
 class LengthScalePosterior:
     """The posterior for the selected length scale, or the average over several length scales.
 
-    An interval costs O(n³ + n²M) operations for each length scale, with n readings held and M
+    An interval costs O(n³ + n²M) operations for each length scale, for n stored readings and M
     candidate places.
     """
 
@@ -242,8 +242,8 @@ class LengthScalePosterior:
     def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
         """Return the length scale posterior's prediction of the arm with the highest bound.
 
-        The bound is mean + width · std. A box is searched between its candidates only if all
-        candidates are eligible.
+        The bound is mean + width · std. In a box, points between the candidates are searched
+        only if all candidates are eligible.
         """
         index = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
         if index < 0:
@@ -287,7 +287,7 @@ class LengthScalePosterior:
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return no facts: the length scale posterior is exact for the readings held."""
+        """Return an empty tuple, because the length scale posterior is exact for its readings."""
         return ()
 
     def snapshot(self) -> bytes:
@@ -296,7 +296,7 @@ class LengthScalePosterior:
         return encode_snapshot(self._kind(), self.readings.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
-        """Load the length scale posterior's state; on `SnapshotError` nothing changes."""
+        """Load the length scale posterior's state, or raise `SnapshotError` and change nothing."""
         readings = self.readings
         state = decode_snapshot(self._kind(), readings.field.fingerprint(), blob)
         time, count = read_count(state, "time"), read_count(state, "count")

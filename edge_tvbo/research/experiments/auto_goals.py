@@ -15,7 +15,7 @@ from edge_tvbo.research.experiments.auto_cases import (
 from edge_tvbo.research.experiments.base import Expectation, ResultTable, case_labels
 from edge_tvbo.research.experiments.split_experiment import PLACES, ROOMS
 
-MAX_REGRET = {  # reached by `auto` of commit 3f8d6e3, whose design used these days
+MAX_REGRET = {  # R_T/T of the `auto` of commit 3f8d6e3, designed with these days
     "Intel 7-8": 0.141,
     "Intel 5-6": 0.097,
     "Intel 3-4": 0.063,
@@ -40,7 +40,7 @@ def goals(results: ResultTable) -> list[Expectation]:
 
 
 def best_other(results: ResultTable, place: str) -> tuple[str, float]:
-    """Return the policy, other than `auto`, with the lowest R_T/T at a place, and its R_T/T."""
+    """Return the name and the R_T/T of the best policy other than `auto` at a place."""
     others = [
         cell
         for cell in results.cells
@@ -57,7 +57,7 @@ def _room_goal(results: ResultTable, place: str) -> Expectation:
     ours, goal = results.mean("R_T/T", place=place, policy="auto"), MAX_REGRET[place]
     text = (
         f"{place}: R_T/T of auto is {ours:.3f}; the goal is at most {goal}, "
-        "the R_T/T of an earlier version of auto, for whose design these days were used"
+        "the R_T/T of an earlier version of auto, which was designed with the data of these days"
     )
     return Expectation(text, ours <= goal)
 

@@ -66,7 +66,7 @@ class PublishedValue(NamedTuple):
 
 
 class Expectation(NamedTuple):
-    """An expected property of an experiment's results, and whether they have this property."""
+    """An expected property of an experiment's results, and whether the results have it."""
 
     text: str
     holds: bool | None  # None if the results cannot decide
@@ -230,7 +230,7 @@ class Experiment(ABC):
         """Draw the experiment's figure, like that of the paper, into a matplotlib `Figure`."""
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the functions that draw the experiment's pictures, by the names of the files."""
+        """Return a dict from file names to the functions that draw the experiment's pictures."""
         return {"figure": self.draw}
 
     def error(self, results: ResultTable, cell: Cell) -> float:

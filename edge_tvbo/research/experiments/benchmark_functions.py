@@ -96,8 +96,8 @@ def random_function(arms: Array, seed: int, number: int) -> Array:
     `arms` and the result have the shape (M,). The function is a multiple of Σ_i a_i k(x, z_i)
     with 30 terms. k is the squared exponential kernel with the length scale l = 0.2, a_i is uniform
     on [-1, 1], and z_i is uniform on [0, 1]. The function is a member of the kernel's RKHS and is
-    drawn as in Chowdhury & Gopalan 2017. The root mean square of 1 matches a prior of variance 1. A
-    seed gives a different function for each `number`.
+    drawn as in Chowdhury & Gopalan 2017. The root mean square of 1 matches a prior of variance 1.
+    With the same seed, each `number` selects a different function.
     """
     rng = np.random.default_rng((seed, number))
     centres = rng.random(CENTRES)

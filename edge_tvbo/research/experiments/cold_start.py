@@ -71,13 +71,15 @@ ROOM_GOALS = {  # goals: the highest regrets on days 3-8 and 7-8
     "reports every 3 h": (0.10, 0.10),
     "reports every 1 h": (0.07, 0.07),
 }
-EARLIER = {"METR-LA": 0.47, "Guangzhou": 0.43, "humidity": 0.43}  # regret of an earlier `auto`
+# Regret of an earlier version of `auto`:
+EARLIER = {"METR-LA": 0.47, "Guangzhou": 0.43, "humidity": 0.43}
 MAX_OF_EARLIER = 0.5
-YEARS = ("wind 1964", "wind 1973", "PM10 2004", "PM10 2008")  # tested in the third or fourth year
+# Recordings whose test days are in the third or fourth year:
+YEARS = ("wind 1964", "wind 1973", "PM10 2004", "PM10 2008")
 MAX_OF_TRAINED = 1.15
 MAX_NOON = 1.1
 DAYS = range(1, 15)
-MAX_OF_FEWER = 1.05  # largest regret, as a multiple of the least regret with fewer training days
+MAX_OF_FEWER = 1.05  # maximum of: regret / lowest regret with fewer training days
 TRAINED_PLACES = (ROOM, "humidity", "METR-LA", "Guangzhou")
 FIRST_DAY, NEXT_DAYS, LAST_DAYS, TEST = "day 1", "days 3-8", "days 7-8", "test days"
 FIRST_YEAR, WHOLE = "year 1", "whole recording"

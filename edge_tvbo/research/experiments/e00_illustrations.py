@@ -125,7 +125,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
 
     @cached_property
     def _fields(self) -> dict[str, Array]:
-        """Values (T, M) of the fields that E0 draws, which change with time; one per kernel."""
+        """Values (T, M) of E0's two fields that change with time, by the label of the kernel."""
         generator = self._generator(0, DRAW)
         return {
             label: sample_fields.drifting(
@@ -226,7 +226,7 @@ def _factor(kernel: SpatialKernel) -> Array:
 
 
 def _policy_before_reading() -> tuple[Policy, Array]:
-    """Return the ET-GP-UCB of E0 after readings at the places `SEEN`, and the true values."""
+    """Return E0's policy ET-GP-UCB after readings at the places `SEEN`, and the true values."""
     field = _line(KERNELS[SMOOTH])
     f = sample_fields.draws(sample_fields.factor(field.kernel), 1, np.random.default_rng(3))[0]
     policy = make_policy("et-gp-ucb", field, delta_b=0.1, seed=0)

@@ -224,7 +224,7 @@ def _event_triggered() -> Iterator[PolicyCase]:
 
 
 def _column_of(policy: str, column: str) -> str:
-    """Return the column of E1 that stores the runs that `policy` has in `column`.
+    """Return the column of E1 in which the runs of `policy` for `column` are stored.
 
     Some columns differ only in the rate that the policies are given. A policy without a rate has
     the same runs in these columns, and the runs are stored only once.

@@ -197,7 +197,7 @@ def _reset_rules(period: int) -> Iterator[ResetRule]:
 
 
 def _draw_histograms(axes: Any, rows: Sequence[Row], rate: float, cumulative: bool = False) -> None:
-    """Draw the share of resets at each reset time, or its cumulative sum; a line per window size.
+    """Draw the share of resets, or the cumulative share, by reset time; a line per window size.
 
     The resets are those of the variant of ET-GP-UCB that discards the last reading at a reset.
     """

@@ -74,7 +74,7 @@ CASES = (
     GP,
     RANDOM,
 )
-OTHERS = tuple(case.label for case in (FITTED, TV, UI, R, GP, RANDOM))  # rivals of ET in figure 3
+OTHERS = tuple(case.label for case in (FITTED, TV, UI, R, GP, RANDOM))  # in figure 3, besides ET
 RASTER = (R.label, *ET_VARIANTS)  # policies whose resets the figure shows
 DRAWN_RUNS = 10
 
@@ -157,7 +157,8 @@ is at most 15 intervals.
     def error(self, results: ResultTable, cell: Cell) -> float:
         """Return the standard error of a cell of E4.
 
-        The error of R_T/T is computed over blocks of time, that of other numbers over the runs.
+        The error of R_T/T is computed over blocks of time; the errors of other numbers are computed
+        over the runs.
         """
         if cell.number != "R_T/T":
             return cell.error
@@ -215,7 +216,7 @@ is at most 15 intervals.
         panels[1][0].set_ylabel(f"resets\n({DRAWN_RUNS} runs)")
         figure.suptitle(
             "[ET] figure 3 b-c, [B16] figure 3 a: the bands show the effect of the random first "
-            "choice, not of other test days"
+            "choice, not the effect of other test days"
         )
         figure.legend(
             *panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4

@@ -12,7 +12,7 @@ For each gain, one length scale is fitted online, in the same way for each polic
 posteriori estimate under a Gamma prior with shape 15 and rate 10/3. Length scales are in units of
 the scaling factors of table 7, [1/8, 1/4, 3, 1/8], by which the code of the paper divides the
 gains. The mode of the prior, 4.2, is half the side of the box for the first three gains and a
-quarter of the side for the last gain. The paper does not describe how length scales are fitted and
+quarter of the side for the last gain. The paper does not describe how length scales are fitted, or
 within which bounds; `ArdMapPosterior` describes the method used here.
 
 The paper does not state the following settings, which were chosen for this experiment:
@@ -113,7 +113,7 @@ allowed gains.
   (brunzema/uitvbo). That code also disturbs the state of the pendulum at random. Here, there is no
   such disturbance.
 - The paper does not state how it fits length scales, how it maximises the upper confidence bound,
-  and which bounds ET has on the time between two resets. Here, ET has the bounds that hold for
+  or which bounds ET has on the time between two resets. Here, ET has the bounds that hold for
   every ε from 0 to 1.
 - A run begins without readings. In the earlier code, a run begins with 30 readings.
 - The wear lowers the highest reward a lot, but moves the best gains only a little. The change of
@@ -175,7 +175,7 @@ allowed gains.
             axes.grid(alpha=0.3)
         right.legend(loc="best")
         figure.suptitle(
-            f"[ET] figure 3 d: the bearing wears at the dotted line; {BAND}", fontsize=11
+            f"[ET] figure 3 d: the dotted line marks the wear of the bearing; {BAND}", fontsize=11
         )
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:

@@ -17,9 +17,8 @@ on 823 days. If a value of ``--data-dir`` is one of these files, this file is us
 row for each day. The first column is the time, and each other column has the prices of one share.
 The prices are normalised to mean 0 and standard deviation 1, and the covariance is computed from
 the prices; the noise variance σ² is .01. Days without any price, such as Sundays, are omitted. The
-regrets of (c) in table 2 are 3 to 55 per day. From the size of these
-regrets, we conclude that they are in dollars. The published values of this module do not include
-these regrets.
+regrets of (c) in table 2 are 3 to 55 per day. From the size of these regrets, we conclude that they
+are in dollars. The published values in `TABLE` do not include these regrets.
 
 The paper leaves some settings open. These settings were chosen as follows:
 
@@ -80,8 +79,8 @@ ORIGINAL_NOISE_VARIANCE = 1.0  # of [ET] figure 6, with the prior of Deng et al.
 STOCKS_NOISE = 0.01
 BETA = LogBeta(0.8, 4.0)  # β of ET
 DELTA_B = 0.1
-WINDOWS_KEPT = 4  # for speed, W keeps this many windows; older readings have weights below e^-4
-JITTER = 1e-6  # used in the norm of a change, as a share of the kernel's variance
+WINDOWS_KEPT = 4  # W-GP-UCB keeps this many windows, for speed; older weights are below e^-4
+JITTER = 1e-6  # added to the kernel for the norm of a change, as a share of its variance
 POLICIES = ("igp-ucb", "br-gp-ucb", "sw-gp-ucb", "w-gp-ucb", "et-gp-ucb", "random")
 KINDS: dict[str, tuple[Callable[[int], benchmark_functions.ChangingArms], float]] = {
     "abrupt": (benchmark_functions.abrupt, NOISE_VARIANCE),
@@ -91,7 +90,7 @@ KINDS: dict[str, tuple[Callable[[int], benchmark_functions.ChangingArms], float]
 }
 PUBLISHED_KINDS = ("abrupt", "slow")  # the columns of `TABLE`
 STOCKS = "stocks"
-FILES = ("stocks.csv", "stocks.csv.gz", "djia29_daily.csv.gz")  # the first one is used
+FILES = ("stocks.csv", "stocks.csv.gz", "djia29_daily.csv.gz")  # the first file that exists is used
 TABLE = {  # [ET] table 2, for other functions: mean and sd of R_T over 20 runs
     "igp-ucb": ((704.6, 238.9), (136.0, 32.2)),
     "br-gp-ucb": ((312.5, 4.3), (153.9, 11.0)),
@@ -270,8 +269,8 @@ def _thinned(horizon: int) -> NDArray[np.intp]:
 def _stocks_file(directories: tuple[str, ...]) -> Path | None:
     """Return the path of the file of share prices that E6 uses, or None if there is no such file.
 
-    Each of `directories` is a directory that can contain the file, or the file itself. A file that
-    is an item of `directories` precedes a file in a directory.
+    Each of `directories` is a directory that can contain the file, or the file itself. If
+    `directories` names a file, this file is used before a file in a directory.
     """
     searched = [Path(each) for each in search_directories(directories)]
     contained = [entry / name for name in FILES for entry in searched]

@@ -115,7 +115,7 @@ claims are statements of its text.
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the regret of E9 against the constant β, next to that of the growing β."""
+        """Plot the regret of E9 against the constant β, and the regret of the growing β."""
         panels = list(figure.subplots(2, math.ceil(len(SETTINGS) / 2)).flat)
         settings = [(name, each) for name, group in FIGURES.items() for each in group]
         for axes, (name, setting) in zip(panels, settings, strict=False):

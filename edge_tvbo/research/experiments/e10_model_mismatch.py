@@ -42,7 +42,7 @@ SMOOTHING = 20  # length of the moving average, in intervals
 
 
 class FieldChange(NamedTuple):
-    """A kind of data in E10: its true temporal model, and from how many points each fit starts."""
+    """A kind of data in E10: its true temporal model, and the largest number of starts of a fit."""
 
     kernel: FittableModel
     restarts: int
@@ -60,7 +60,7 @@ STARTS: dict[str, FittableModel] = {
     "TTV": Sigmoid(100.0, 10.0),
 }
 TRUE_MODEL = "given the true model"
-ORDER = {  # pairs of models, the better one first, as the text of chapter 10 states them
+ORDER = {  # the text of chapter 10 states that the first model of each pair is better
     "TV": ((TRUE_MODEL, "TV"), ("TV", "MTV"), ("MTV", "TTV")),
     "MTV": ((TRUE_MODEL, "MTV"), ("MTV", "TV"), ("TV", "TTV")),
     "TTV ρ=5": ((TRUE_MODEL, "TTV"), (TRUE_MODEL, "MTV"), ("MTV", "TV"), ("MTV", "TTV")),

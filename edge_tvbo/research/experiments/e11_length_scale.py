@@ -256,7 +256,7 @@ def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
 
 
 def _values(results: ResultTable, name: str, case: Labels) -> Array:
-    """Return the number with this name, such as "R_T/T", in each run of one case of E11."""
+    """Return the number `name`, such as "R_T/T", of each run of one case of E11."""
     return np.array([row.numbers[name] for row in results.rows if row.case == case])
 
 

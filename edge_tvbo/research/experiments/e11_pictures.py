@@ -27,7 +27,7 @@ from edge_tvbo.research.experiments.e11_policies import (
 )
 
 STEPS = {"R_t": "cumulative regret", "best": "best regret"}  # axis labels of the curves
-FIVE_PLACES = (0.7, 0.85, 0.93, 0.97, 1.0)  # readings on the slope of Berkenkamp's function
+FIVE_PLACES = (0.7, 0.85, 0.93, 0.97, 1.0)  # of the readings, on the slope of Berkenkamp's function
 GOOD_LENGTH_SCALE = 0.1  # fits the peak and the slope of Berkenkamp's function
 
 
@@ -54,7 +54,7 @@ def draw_regrets_and_length_scales(figure: Any, rows: Sequence[Row], results: Re
 
 
 def draw_growths(figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-    """Draw E11's picture of LB and A on Michalewicz' function, with each growth (figure 4)."""
+    """Draw E11's picture of LB and A on Michalewicz' function, by growth function (figure 4)."""
     panels = figure.subplots(1, 2)
     for policy, style in ((BALANCED, "-"), (SHRUNK, "--")):
         for growth, colour in zip(GROWTHS, ("C0", "C1", "C2"), strict=True):

@@ -45,7 +45,7 @@ OPTIMAL = {RIDGES: 0.0354, "CrossedBarrel": 0.1309, "AGNP": 0.1056}  # θ* in th
 
 
 class Standardised(Readings):
-    """Readings that are standardised for each fit of a length scale, from all readings so far."""
+    """Readings of E11; each fit of a length scale first standardises all readings so far."""
 
     @property
     def spread(self) -> float:
@@ -144,7 +144,7 @@ def most_likely_nearby(readings: Readings) -> float:
 
 
 def case(function: str, policy: str, growth: float) -> Labels:
-    """Return the labels of a policy of E11: name, searched function and growth function.
+    """Return the labels of a case of E11: objective function, policy and growth function.
 
     Only the policies A and LB have a growth function, whose parameter is `growth`. For other
     policies, the label of the growth function is empty.
@@ -156,7 +156,7 @@ def case(function: str, policy: str, growth: float) -> Labels:
 def make_e11_policy(
     policy: str, field: Field, longest: float, growth: float, seed: int, window: int
 ) -> LengthScalePolicy:
-    """Return a new policy of E11; the first length scale of its candidates is `longest`."""
+    """Return a new policy of E11; `longest` is its first length scale."""
     readings = Standardised(policy, field, window, NU)
     first, d = Hypothesis(longest, 1.0), readings.dimension
     growing = Growth(1.0 / (d + 2.0 * NU), growth)

@@ -43,7 +43,7 @@ PROBLEMS = {  # probabilities of a reward of 1, in each fifth of the horizon
 DELTA = 1.0 / sqrt(K * CHANGES * HORIZON)
 EXPLORATION = 0.05 * sqrt(K * CHANGES * log(HORIZON) / HORIZON)
 TEST_STEP = 10  # the paper tests after every 10th reading, and tries every 10th change point
-KL_UCB: dict[str, tuple[float, float, float]] = {  # exploration, weight of ln t, weight of ln ln t
+KL_UCB: dict[str, tuple[float, float, float]] = {  # exploration; weights of ln t and ln ln t
     "glr-klucb": (EXPLORATION, 1.0, 3.0),
     "glr-klucb-3ln": (EXPLORATION, 3.0, 0.0),
     "klucb": (0.0, 1.0, 0.0),
@@ -55,7 +55,7 @@ POLICIES: dict[str, Mapping[str, Any]] = {
     "et-gp-ucb": {"delta_b": DELTA},
     "master-gp-ucb": {"horizon": HORIZON},
 }
-PUBLISHED = {  # R_T, mean and standard deviation of a run, for problems 1 and 2
+PUBLISHED = {  # mean and standard deviation of R_T over the runs, for problems 1 and 2
     "glr-klucb": ((97.0, 32.0), (134.0, 33.0)),
     "glr-klucb-3ln": ((97.0, 32.0), (134.0, 33.0)),
     "klucb": ((270.0, 76.0), (162.0, 59.0)),

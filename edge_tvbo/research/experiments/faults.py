@@ -25,8 +25,8 @@ compared with the regrets of two other runs:
 
 False alarms of `auto` are counted on the unchanged recordings. `auto` is trained or cold, and in
 each interval either one sensor is read, or all sensors report. Rows in which no sensor was read,
-such as days without trade, are neither trained on nor replayed, but count as elapsed time. Only the
-other rows count as time of the sensors.
+such as days without trade, are used neither for training nor for the replay, but count as elapsed
+time. Only the other rows count towards the sensor-years, by which the false alarms are judged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -175,8 +175,8 @@ class _Start(NamedTuple):
         """Replay the rows `first` to `last` - 1 with `controller`; at most one sensor is faulty.
 
         `reported` is a pair: the arm of the faulty sensor, and the values that this sensor reports,
-        one for each row. It is None if no sensor is faulty. In a row that is NaN, no sensor is
-        selected; its pick is -1.
+        one for each row. `reported` is None if no sensor is faulty. In a row with NaN, no sensor is
+        selected, and the pick of the row is -1.
         """
         sensors = self.field.sensors
         arms = {sensor: arm for arm, sensor in enumerate(sensors)}

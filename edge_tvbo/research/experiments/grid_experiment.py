@@ -13,7 +13,7 @@ SIDE = 50
 
 
 class GridExperiment(Experiment):
-    """An experiment on a grid of `side` x `side` places, with one kernel and noise variance."""
+    """An experiment on a grid of `side` x `side` places, with one kernel and one noise variance."""
 
     spatial: SpatialKernel
     noise_variance: float

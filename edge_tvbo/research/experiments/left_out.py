@@ -60,7 +60,7 @@ MAX_OF_TEXTBOOK = 0.95
 class Design(NamedTuple):
     """A design of `auto`: bound width, and whether a season and a log scale are allowed."""
 
-    width: float  # of the bound, in standard deviations
+    width: float  # width of the bound, in standard deviations
     season: str  # a key of `SEASONS`
     scale: str  # one of `SCALES`
 

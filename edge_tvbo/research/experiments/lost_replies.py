@@ -45,9 +45,9 @@ PLACES = (
     "PM10 2008",
 )
 LOST = 0.2  # probability that a reply is lost
-NOISE = 0.03  # in standard deviations of the training data
-MAX_OF_CLEAN = 1.15  # goal: regret with lost replies / regret without
-MAX_OF_ABSENT = 1.2  # goal: regret with a dead sensor / regret without this sensor
+NOISE = 0.03  # size of the noise, in standard deviations of the training data
+MAX_OF_CLEAN = 1.15  # goal: highest ratio of regret with lost replies to regret without them
+MAX_OF_ABSENT = 1.2  # goal: highest ratio of regret with a dead sensor to regret without it
 
 
 class Disturbance(NamedTuple):

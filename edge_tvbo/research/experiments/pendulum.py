@@ -68,7 +68,9 @@ class Normalisation(NamedTuple):
 
 @lru_cache(maxsize=1)
 def normalisation() -> Normalisation:
-    """Return mean and standard deviation of the pendulum's cost over the box, with a new bearing.
+    """Return the mean and the standard deviation of the cost of a pendulum with a new bearing.
+
+    Both are computed over the box of allowed gains.
 
     >>> normalisation().mean > normalisation().sd > 0
     True
@@ -109,13 +111,13 @@ def friction_at(t: int) -> float:
 
 
 def optimum(friction: float) -> tuple[Array, float]:
-    """Return the pendulum's best controller in the box, float64[4], and the reward.
+    """Return the pendulum's best controller in the box, float64[4], and its reward.
 
     `friction` is the friction of the bearing in N m s/rad.
 
     The controller is the best result of four L-BFGS-B searches that start from the controllers of
-    `spread`, so the controller is the same at every call. If the LQR controller is in the box, it
-    agrees with the best controller to three digits, because the horizon is long.
+    `spread`, so the controller is the same at every call. If the LQR controller is in the box, the
+    best controller agrees with it to three digits, because the horizon is long.
 
     Raises
     ------

@@ -75,7 +75,7 @@ def plant(friction: float) -> Array:
         commands.
     """
     inertia = MASS * LENGTH * LENGTH / 3.0 + MASS * DIAMETER * DIAMETER / 16.0  # kg m²
-    push = 0.5 * MASS * LENGTH / inertia  # rad/s² of the pole per m/s² of the cart, in 1/m
+    push = 0.5 * MASS * LENGTH / inertia  # pole's angular acceleration / cart acceleration, in 1/m
     A = np.zeros((5, 5))
     A[0, 1] = 1.0
     A[1, 1] = -1.0 / LAG

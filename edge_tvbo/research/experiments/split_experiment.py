@@ -115,7 +115,7 @@ class SplitExperiment(Experiment):
 
     @cached_property
     def _fields(self) -> dict[str, TrainTestSplit]:
-        """The splits of the `FIELDS`; rows in which no sensor was read are NaN."""
+        """The split of each recording in `FIELDS`; rows in which no sensor was read are NaN."""
         splits = {}
         for place, file in FIELDS.items():
             recording = self._recording(file.name)

@@ -16,7 +16,7 @@ from edge_tvbo.research.experiments.base import (
 )
 
 SIGNIFICANCE_LEVEL = 0.01  # is divided by the number of comparisons of an expectation
-ROUNDING = 1e-12  # differences are identical if their range is a smaller share of their size
+ROUNDING = 1e-12  # differences are identical if (range / largest difference) is at most this
 MIN_RUNS = 10  # with fewer paired differences, their standard deviation is too uncertain
 
 

@@ -114,7 +114,7 @@ def load_problem(name: str) -> Problem:
         problem = make()
     except ConfigError:
         raise
-    except Exception as error:  # a foreign function may raise anything
+    except Exception as error:  # a function of another package can raise any error
         found = f"{type(error).__name__}: {error}"
         raise ConfigError(f"The problem {name!r} cannot be built: {found}") from error
     if not isinstance(problem, Problem):

@@ -55,7 +55,7 @@ class ScalarFunction(NamedTuple):
     evaluate: Callable[[Array], Array]  # float64[n, d] -> float64[n]
     lower: Sequence[float]
     upper: Sequence[float]
-    minimiser: Sequence[float] | None = None  # first d - 1 variables; None if they change with time
+    minimiser: Sequence[float] | None = None  # first d - 1 variables; None if the minimum moves
 
 
 def branin_value(x: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Problems from recordings: fields trained on the first days; later readings are the true values.
+"""Problems from recordings: the first days train a field, and later readings are the true values.
 
 Recordings are loaded by adapters, which this package does not import. Therefore these problems are
 not in the registry; the command line creates them and passes them to the benchmark.

@@ -77,8 +77,8 @@ def regret_figure(summary: ComparisonSummary, width: float = WIDE) -> Figure:
         canvas.svg(f"{description}."),
         "Where a line is flat, the policy has no regret. Where a line is straight but not flat, "
         "the regret per interval does not decrease. Bands are 95 % confidence intervals of the "
-        "mean over seeds (Student's t): they show the effect of the random draws, not of other "
-        "test days. The lines of simple baselines are dashed.",
+        "mean over seeds (Student's t): they show the effect of the random draws, not the "
+        "effect of other test days. The lines of simple baselines are dashed.",
         key,
     )
 
@@ -88,7 +88,7 @@ def shared_heat_map(summary: ComparisonSummary) -> str:
     order, rows = _order(summary), summary.replayed[_first(summary) :]
     behind = summary.behind[_first(summary) :, order]
     observed = summary.backtest.recording.observed[rows][:, order]
-    shares = np.zeros((rows[-1] - rows[0] + 1, len(order)))  # also the rows without readings
+    shares = np.zeros((rows[-1] - rows[0] + 1, len(order)))  # includes the rows without readings
     closeness = np.clip(1.0 - behind / summary.backtest.field.scale, 0.0, 1.0)
     shares[rows - rows[0]] = np.where(observed, closeness, 0.0)
     uri = heat_map(shares.T)

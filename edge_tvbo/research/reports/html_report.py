@@ -87,7 +87,7 @@ def html(summary: ComparisonSummary) -> str:
 def _table(summary: ComparisonSummary) -> str:
     caption = (
         "Policies are ordered by regret. The 95 % intervals are confidence intervals of the mean "
-        "over seeds: they show the effect of the random draws, not of other test days."
+        "over seeds: they show the effect of the random draws, not the effect of other test days."
     )
     rows = tables.cells(summary)
     return _section("The policies", _html_table(caption, tables.HEADINGS, rows, bold=1))

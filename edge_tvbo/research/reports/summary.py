@@ -30,7 +30,7 @@ class PolicySummary:
     """The results of one policy in a comparison: one row of the report's table."""
 
     result: Result
-    name: str  # includes the sensor if the policy always activates the same sensor
+    name: str  # followed by the sensor, if the policy always activates this sensor
     mean: float  # regret per interval, in standard deviations of the training data
     half_width: float  # half the width of the 95 % interval; NaN if there is one seed
     activations: float
@@ -87,7 +87,7 @@ class ComparisonSummary:
 
     @cached_property
     def behind(self) -> Array:
-        """How much worse each reading in the summary is than the best reading in its row, (T, M).
+        """How far each reading in the summary is from the best reading in its row, (T, M).
 
         The differences are in the recording's unit, and at least 0.
         """

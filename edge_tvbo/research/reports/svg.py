@@ -167,9 +167,9 @@ def label_width(texts: Iterable[str]) -> float:
 def heat_map(shares: Array) -> str:
     """Return a heat map for an SVG picture, as the data URI of a PNG in one colour.
 
-    Each of `shares`, 0 to 1, is a pixel, whose opacity is proportional to the share. Row 0 is at
-    the top of the picture. A share of 0 is transparent, so that the picture suits light and dark
-    backgrounds.
+    Each share in `shares`, from 0 to 1, is a pixel with an opacity proportional to the share. Row
+    0 is at the top of the picture. A share of 0 is transparent, so that the picture suits light and
+    dark backgrounds.
     """
     rows = (shares * (LEVELS - 1)).round().astype(np.uint8)
     opacity = (np.arange(LEVELS) * MAX_OPACITY * 255 / (LEVELS - 1)).round().astype(np.uint8)

@@ -98,7 +98,7 @@ def test_a_small_message_that_ends_each_session_is_named_beside_a_second_client(
     sessions.end_early(SMALL)
     assert sessions.sender.left_out == []
     assert codes(caplog) == ["[E405]"]
-    assert "the message on selected, which the broker acknowledged in none" in caplog.text
+    assert "the message on selected, which the broker did not acknowledge in any" in caplog.text
 
 
 def test_without_such_a_message_only_a_second_client_is_named(sessions, caplog):

@@ -5,11 +5,13 @@ that its result depends on the change alone.
 """
 
 import gc
+import logging
 import os
 import shutil
 import signal
 import time
 from contextlib import ExitStack
+from itertools import chain
 
 import pytest
 from edge_tvbo_adapters.simulation import local_broker
@@ -24,6 +26,7 @@ from support.paths import SHARED
 from support.ports import free_port
 from support.settings import VERSION
 
+from edge_tvbo.daemon.log_format import AREAS, PACKAGES, SIGNAL_REPLIES
 from edge_tvbo.errors import MissingExtra
 
 collect_ignore = ["real"]  # scripts that root runs on real systems: tests/real/README.md
@@ -96,6 +99,15 @@ def library_folder(shared_directory):
     if not can_compile():
         pytest.fail(NEEDS) if os.environ.get("CI") else pytest.skip(NEEDS)
     return library(shared_directory / "kernels")
+
+
+@pytest.fixture(autouse=True)
+def unset_log_levels():
+    """Unset the log levels that a daemon in this process has set, for the sake of later tests."""
+    yield
+    for name in (*PACKAGES, *SIGNAL_REPLIES, *chain(*AREAS.values())):
+        if (log := logging.getLogger(name)).level:
+            log.setLevel(logging.NOTSET)
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ import numpy as np
 from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.checks import check_positive
 from edge_tvbo.models.field import Number
+from edge_tvbo.models.fingerprint import Fingerprint
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
 
@@ -212,17 +213,18 @@ class BoxField:
         """
         return self.center + self._sign * value * self.scale
 
-    def fingerprint(self) -> str:
-        """Return a box field's digest; a snapshot of a field with another digest is rejected.
+    def fingerprint(self) -> Fingerprint:
+        """Return a box field's fingerprint; a snapshot of another field is rejected.
 
         Returns
         -------
-        str
-            Digest of 16 hex digits.
+        Fingerprint
+            A digest of 16 hex digits. It needs no rounding, because it does not depend on a kernel.
         """
         numbers = (self.noise_variance, self.center, self.scale, len(self), self.objective)
         corners = (self.lower.tolist(), self.upper.tolist())
-        return sha256(repr((corners, self.spatial, numbers)).encode()).hexdigest()[:16]
+        text = repr((corners, self.spatial, numbers))
+        return Fingerprint(sha256(text.encode()).hexdigest()[:16])
 
     def local_search(self, score: Callable[[Array], Array], first: int, scores: Array) -> Point:
         """Return the point with the highest score that L-BFGS-B finds in the box.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.fingerprint import AsBytes, Fingerprint, exact, rounded
 from edge_tvbo.models.spatial_kernels import ALLOWED_RANGE, MAX_NUMBER, MIN_NUMBER, SpatialKernel
 from edge_tvbo.models.structure import StructuralModel
 from edge_tvbo.numerics.types import Array
@@ -289,25 +290,30 @@ class SensorField:
         ends = self.to_unit(-farthest), self.to_unit(farthest)
         return min(ends) if self.log1p_scale is None else -self.log1p_scale, max(ends)
 
-    def fingerprint(self) -> str:
-        """Return a sensor field's digest; a snapshot of a field with another digest is rejected.
+    def fingerprint(self) -> Fingerprint:
+        """Return a sensor field's fingerprint; a snapshot of another field is rejected.
 
         Returns
         -------
-        str
-            Digest of 16 hex digits.
+        Fingerprint
+            Digests of 16 hex digits.
         """
         return self._fingerprint
 
     @cached_property
-    def _fingerprint(self) -> str:
+    def _fingerprint(self) -> Fingerprint:
+        return Fingerprint(self._digest(exact), self._digest(rounded))
+
+    def _digest(self, as_bytes: AsBytes) -> str:
+        """Return a sensor field's digest, for which `as_bytes` converts the arrays to bytes."""
         numbers: tuple[float, ...] = (self.noise_variance, self.center, self.scale)
         if self.log1p_scale is not None:
             numbers = (*numbers, self.log1p_scale)
         digest = sha256("\0".join(self.sensors).encode() + b"\0")
-        digest.update(self.kernel.data)
+        for each in as_bytes(self.kernel):
+            digest.update(each)
         digest.update(f"\0{numbers!r} {self.objective}\0".encode())
-        digest.update(b"" if self.structure is None else self.structure.fingerprint())
+        digest.update(b"" if self.structure is None else self.structure.digest(as_bytes))
         digest.update(b"\0" + (b"" if self.positions is None else self.positions.tobytes()))
         return digest.hexdigest()[:16]
 

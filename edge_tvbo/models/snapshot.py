@@ -4,9 +4,10 @@ There are two formats, the snapshot and the document, because each of them guard
 faults.
 
 A *snapshot* is the state of one object, such as a posterior, a policy or a controller, in memory or
-inside another snapshot. A snapshot is msgpack of ``[format, kind, fingerprint, state]``: `kind`
-names the object and its settings, `fingerprint` identifies the field, and `state` maps names to
-arrays, numbers, text and inner snapshots. Only an object of the same kind on the same field can
+inside another snapshot. A snapshot is msgpack of ``[format, kind, exact, state, rounded]``: `kind`
+names the object and its settings, `exact` and `rounded` are the `Fingerprint` of the field, and
+`state` maps names to arrays, numbers, text and inner snapshots. Version 0.1.0 did not write
+`rounded`, and does not read it. Only an object of the same kind on the same field can
 read the snapshot. A symmetric matrix is stored as its upper triangle. The numbers of a large array
 are stored in planes: the lowest byte of each number, then the second-lowest byte of each number,
 and so on. In a covariance, only the two planes with the exponents are compressible; the other six
@@ -37,6 +38,7 @@ import msgspec
 import numpy as np
 
 from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.fingerprint import Fingerprint
 
 SNAPSHOT_FORMAT = 1
 MAX_COUNT = 2**53  # largest count in a state
@@ -65,18 +67,19 @@ Decoded = TypeVar("Decoded")
 class _Envelope(msgspec.Struct, array_like=True, frozen=True):
     format: int
     kind: str
-    fingerprint: str
+    exact: str
     state: dict[str, Any]
+    rounded: str = ""
 
 
-def encode_snapshot(kind: str, fingerprint: str, state: State) -> bytes:
+def encode_snapshot(kind: str, fingerprint: Fingerprint, state: State) -> bytes:
     """Return the state of one object as the bytes of a snapshot.
 
     Parameters
     ----------
     kind : str
         Class and settings of the object that the state belongs to.
-    fingerprint : str
+    fingerprint : Fingerprint
         Fingerprint of the object's field.
     state : dict
         Maps names to arrays, numbers, text, bytes or None.
@@ -85,10 +88,11 @@ def encode_snapshot(kind: str, fingerprint: str, state: State) -> bytes:
         name: _packed_array(value) if isinstance(value, np.ndarray) else value
         for name, value in state.items()
     }
-    return msgspec.msgpack.encode(_Envelope(SNAPSHOT_FORMAT, kind, fingerprint, packed))
+    exact, rounded = fingerprint
+    return msgspec.msgpack.encode(_Envelope(SNAPSHOT_FORMAT, kind, exact, packed, rounded))
 
 
-def decode_snapshot(kind: str, fingerprint: str | None, blob: bytes) -> State:
+def decode_snapshot(kind: str, fingerprint: Fingerprint | None, blob: bytes) -> State:
     """Return the state that the bytes of a snapshot hold.
 
     Parameters
@@ -110,7 +114,8 @@ def decode_snapshot(kind: str, fingerprint: str | None, blob: bytes) -> State:
         )
     if envelope.kind != kind:
         raise SnapshotError(f"The snapshot is of {envelope.kind!r}, not of {kind!r}.")
-    if fingerprint is not None and envelope.fingerprint != fingerprint:
+    found = Fingerprint(envelope.exact, envelope.rounded)
+    if fingerprint is not None and not found.agrees(fingerprint):
         raise SnapshotError(
             "The snapshot is of a field with other sensors or positions, or with another kernel, "
             "model or objective."

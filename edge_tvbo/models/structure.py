@@ -17,6 +17,7 @@ ones.
 """
 
 from hashlib import sha256
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -24,6 +25,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.models.fingerprint import AsBytes
 from edge_tvbo.models.seasons import has_days
 from edge_tvbo.models.spatial_kernels import ALLOWED_RANGE, MAX_NUMBER, MIN_NUMBER
 from edge_tvbo.models.trained_state import TrainedState
@@ -230,11 +232,12 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         """Period in s of the season's harmonics and of the liveliness; 0 if there is no season."""
         return self.period if self.cycle is None else self.cycle
 
-    def fingerprint(self) -> bytes:
+    def digest(self, as_bytes: AsBytes) -> bytes:
         """Return a 32-byte digest of a trained structural model, or no bytes for a prior.
 
-        Because a prior has no digest, the snapshots of an untrained field stay valid if the user
-        configures intervals of another length.
+        The function `as_bytes` converts the arrays of the model to bytes. Because a prior has no
+        digest, the snapshots of an untrained field stay valid if the user configures intervals of
+        another length.
         """
         if self.rows == 0:
             return b""
@@ -246,8 +249,8 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         if self.cycle is not None:
             numbers.append(self.cycle)
         digest = sha256(repr(numbers).encode())
-        for array in arrays:
-            digest.update(np.ascontiguousarray(array).data)
+        for each in chain.from_iterable(map(as_bytes, arrays)):
+            digest.update(each)
         return digest.digest()
 
     def of_sensors(self, arms: Indices | list[int]) -> "StructuralModel":

@@ -285,7 +285,7 @@ class Backtest:
         pace = "" if self.pace == Pace(self.pace.budget) else repr(self.pace)
         gaps = "silent" if recording.replies is None else "filled"
         settings = (
-            f"{self.field.fingerprint()} {numbers!r} {self.pace.budget}{pace} {gaps}".encode()
+            f"{self.field.fingerprint().exact} {numbers!r} {self.pace.budget}{pace} {gaps}".encode()
         )
         return sha256(b"\0".join((*parts, settings))).hexdigest()[:16]
 

@@ -29,10 +29,12 @@ from edge_tvbo.messages.events import (
     Unreadable,
 )
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.fingerprint import Fingerprint
 from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
 from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
 
+ANOTHER = Fingerprint("another")  # of another field
 NAMES = ("a", "b", "c", "d", "e")
 SENSORS = st.lists(st.sampled_from([*NAMES, "new", "other"]), min_size=1, max_size=7, unique=True)
 COUNTERS = ("answered", "missed", "undelivered", "refused", "paused")
@@ -375,7 +377,7 @@ def test_a_snapshot_without_the_ids_of_its_sensors_keeps_the_counters_of_the_fie
     before.handle(Unreadable("no-number", "lab/a", "x"))
     state = decode_snapshot(SNAPSHOT_KIND, None, before.snapshot())
     del state["sensors"]  # as in an old version
-    kept = with_sensors(encode_snapshot(SNAPSHOT_KIND, "another", state), ("a", "b", "e"))
+    kept = with_sensors(encode_snapshot(SNAPSHOT_KIND, ANOTHER, state), ("a", "b", "e"))
     assert kept.health().ignored == ["e"]
     assert kept.health().suspects == []
     assert [getattr(kept.health(), each) for each in COUNTERS] == [
@@ -401,7 +403,7 @@ def advised_state():
 def test_an_invalid_snapshot_of_other_sensors_changes_nothing_or_is_valid(data):
     state, after = advised_state(), controller_of(("c", "a"), recommends=True)
     name = data.draw(st.sampled_from(sorted(state)))
-    blob = encode_snapshot(SNAPSHOT_KIND, "another", state | {name: data.draw(WRONG)})
+    blob = encode_snapshot(SNAPSHOT_KIND, ANOTHER, state | {name: data.draw(WRONG)})
     kept = after.snapshot()
     with suppress(SnapshotError):
         after.restore_partial(blob)
@@ -415,7 +417,7 @@ def test_last_readings_of_another_number_of_sensors_are_invalid():
     before = controller_of()
     live(before, 5)
     state = decode_snapshot(SNAPSHOT_KIND, None, before.snapshot())
-    blob = encode_snapshot(SNAPSHOT_KIND, "another", state | {"sensors": [*NAMES, "x"]})
+    blob = encode_snapshot(SNAPSHOT_KIND, ANOTHER, state | {"sensors": [*NAMES, "x"]})
     with pytest.raises(SnapshotError):
         controller_of(("a", "b")).restore_partial(blob)
 

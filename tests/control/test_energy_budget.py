@@ -36,6 +36,7 @@ from edge_tvbo.messages.events import (
     ResumeRequested,
 )
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.fingerprint import Fingerprint
 from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
 from edge_tvbo.policy import make_policy
 
@@ -497,7 +498,7 @@ def stored(budgets, intervals):
 def test_invalid_state_of_other_sensors_changes_nothing(broken):
     after = controller_of(PLENTY)
     state = decode_snapshot("controller", None, stored(PLENTY, 3))
-    blob = encode_snapshot("controller", "another", state | broken)
+    blob = encode_snapshot("controller", Fingerprint("another"), state | broken)
     kept = after.snapshot()
     with suppress(SnapshotError):
         after.restore_partial(blob)

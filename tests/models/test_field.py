@@ -130,7 +130,7 @@ def test_the_fingerprint_covers_what_snapshots_depend_on():
     for changes in (
         {"sensors": ("a", "b", "d")},
         {"sensors": ("b", "a", "c")},
-        {"kernel": K * (1 + 1e-12)},
+        {"kernel": K * (1 + 1e-6)},
         {"noise_variance": 0.011},
         {"center": 1.0},
         {"scale": 2.0},
@@ -139,7 +139,7 @@ def test_the_fingerprint_covers_what_snapshots_depend_on():
         {"positions": [[0.0], [0.4], [1.0]]},
         {"structure": TRAINED},
     ):
-        assert field(**changes).fingerprint() != field().fingerprint()
+        assert not field(**changes).fingerprint().agrees(field().fingerprint()), changes
 
 
 def test_the_fingerprint_covers_a_trained_structure():
@@ -159,8 +159,9 @@ def test_the_fingerprint_covers_a_trained_structure():
         replace(TRAINED, state=replace(state, mean=2.0 * state.mean)),
         replace(TRAINED, state=replace(state, covariances=2.0 * state.covariances)),
     ]
-    fingerprints = {field(structure=each).fingerprint() for each in (TRAINED, *changed)}
-    assert len(fingerprints) == 1 + len(changed)
+    fingerprints = [field(structure=each).fingerprint() for each in (TRAINED, *changed)]
+    assert len({each.exact for each in fingerprints}) == 1 + len(changed)
+    assert len({each.rounded for each in fingerprints}) == 1 + len(changed)
 
 
 def test_the_prior_of_a_structure_leaves_the_fingerprint():
@@ -170,7 +171,6 @@ def test_the_prior_of_a_structure_leaves_the_fingerprint():
 
 def test_equal_fields_have_equal_fingerprints_whatever_the_unit():
     assert field().fingerprint() == field(unit="°C").fingerprint()
-    assert len(field().fingerprint()) == 16
 
 
 @given(st.integers(1, 9), st.integers(1, 4), st.floats(-0.2, 0.2), st.integers(0, 2**32 - 1))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models import snapshot
+from edge_tvbo.models.fingerprint import Fingerprint
 from edge_tvbo.models.snapshot import (
     DocumentFormat,
     NewerFormatError,
@@ -41,11 +42,12 @@ STATE = {
     "inner": b"\x00\x01",
     "asked": ["a", 1.5],
 }
+FIELD = Fingerprint("field", "field, rounded")
 FORMAT = DocumentFormat(b"edge_tvbo test\n\n", Content)
 
 
 def test_a_state_round_trips_bit_for_bit():
-    state = decode_snapshot("kind 1", "field", encode_snapshot("kind 1", "field", STATE))
+    state = decode_snapshot("kind 1", FIELD, encode_snapshot("kind 1", FIELD, STATE))
     assert state.keys() == STATE.keys()
     for name, value in STATE.items():
         if isinstance(value, np.ndarray):
@@ -60,21 +62,21 @@ def test_too_little_memory_does_not_count_as_damage(monkeypatch):
     def full(*_):
         raise MemoryError
 
-    blob = encode_snapshot("kind 1", "field", STATE)
+    blob = encode_snapshot("kind 1", FIELD, STATE)
     monkeypatch.setattr(snapshot, "_array", full)
     with pytest.raises(MemoryError):
-        decode_snapshot("kind 1", "field", blob)
+        decode_snapshot("kind 1", FIELD, blob)
 
 
 @given(st.integers(0, 10**6), st.integers(0, 9))
 def test_matrices_that_are_larger_than_their_bytes_are_rejected_before_memory_is_used(rows, size):
     state = {"K": ["<f8 triangles", [rows, rows], bytes(8 * size)]}
-    blob = encode_snapshot("kind 1", "field", state)
+    blob = encode_snapshot("kind 1", FIELD, state)
     if 2 * size == rows * (rows + 1):
-        assert decode_snapshot("kind 1", "field", blob)["K"].shape == (rows, rows)
+        assert decode_snapshot("kind 1", FIELD, blob)["K"].shape == (rows, rows)
         return
     with pytest.raises(SnapshotError, match="invalid array"):
-        decode_snapshot("kind 1", "field", blob)
+        decode_snapshot("kind 1", FIELD, blob)
 
 
 @given(st.integers(80, 130), st.sampled_from(["<f8", "<i8"]), st.booleans(), st.integers(0, 99))
@@ -85,10 +87,10 @@ def test_large_arrays_round_trip_bit_for_bit_in_planes(size, dtype, symmetric, s
     if symmetric:
         bits = np.triu(bits) | np.triu(bits, 1).swapaxes(-1, -2)
     for array in (bits.view(dtype), bits.view(dtype).transpose(1, 2, 0), bits.view(dtype)[0]):
-        blob = encode_snapshot("k", "f", {"K": array})
-        kind, _, data = msgspec.msgpack.decode(blob)[-1]["K"]
+        blob = encode_snapshot("k", FIELD, {"K": array})
+        kind, _, data = msgspec.msgpack.decode(blob)[3]["K"]
         assert kind.endswith(" planes") == (len(data) >= snapshot.MIN_PLANES_BYTES)
-        read = decode_snapshot("k", "f", blob)["K"]
+        read = decode_snapshot("k", FIELD, blob)["K"]
         assert read.dtype == array.dtype
         assert read.shape == array.shape
         assert read.tobytes() == array.tobytes()
@@ -97,32 +99,32 @@ def test_large_arrays_round_trip_bit_for_bit_in_planes(size, dtype, symmetric, s
 @pytest.mark.parametrize("size", [0, 7, 8, 64, 808])
 def test_planes_of_another_size_than_their_array_are_rejected(size):
     for kind in ("<f8 planes", "<i8 planes", "<f8 triangles planes"):
-        blob = encode_snapshot("k", "f", {"K": [kind, [100, 100], bytes(size)]})
+        blob = encode_snapshot("k", FIELD, {"K": [kind, [100, 100], bytes(size)]})
         with pytest.raises(SnapshotError, match="invalid array"):
-            decode_snapshot("k", "f", blob)
-    blob = encode_snapshot("k", "f", {"K": ["<f4 planes", [1], bytes(8)]})
+            decode_snapshot("k", FIELD, blob)
+    blob = encode_snapshot("k", FIELD, {"K": ["<f4 planes", [1], bytes(8)]})
     with pytest.raises(SnapshotError, match="array of unknown type '<f4'"):
-        decode_snapshot("k", "f", blob)
+        decode_snapshot("k", FIELD, blob)
 
 
 def test_a_symmetric_matrix_takes_half_the_bytes():
     K = np.ones((50, 50))
     askew = K.copy()
     askew[0, 1] = 2.0
-    symmetric, full = (len(encode_snapshot("k", "f", {"K": each})) for each in (K, askew))
+    symmetric, full = (len(encode_snapshot("k", FIELD, {"K": each})) for each in (K, askew))
     assert symmetric < 0.52 * full
 
 
 def test_a_snapshot_of_another_kind_field_or_format_is_rejected():
-    blob = encode_snapshot("kind 1", "field", STATE)
+    blob = encode_snapshot("kind 1", FIELD, STATE)
     assert decode_snapshot("kind 1", None, blob)["time"] == 7
     with pytest.raises(SnapshotError, match="is of 'kind 1', not of 'kind 2'"):
-        decode_snapshot("kind 2", "field", blob)
+        decode_snapshot("kind 2", FIELD, blob)
     with pytest.raises(SnapshotError, match="a field with other sensors"):
-        decode_snapshot("kind 1", "other field", blob)
+        decode_snapshot("kind 1", Fingerprint("other field"), blob)
     _, *rest = msgspec.msgpack.decode(blob)
     with pytest.raises(SnapshotError, match="has format 2; this version reads 1"):
-        decode_snapshot("kind 1", "field", msgspec.msgpack.encode([2, *rest]))
+        decode_snapshot("kind 1", FIELD, msgspec.msgpack.encode([2, *rest]))
 
 
 def test_bytes_that_are_not_the_struct_are_rejected_by_name():
@@ -197,7 +199,7 @@ def test_a_large_covariance_is_written_and_read_with_little_memory():
     """On a gateway with 500 sensors, their covariance is most of the daemon's memory."""
     C = np.random.default_rng(0).normal(size=(800, 800))
     state = {"C": C @ C.T}
-    blob = encode_snapshot("k", "f", state)
+    blob = encode_snapshot("k", FIELD, state)
     held = DocumentFormat(b"edge_tvbo test\n\n", Held)
     document = held.encode(Held(blob), number=1)
 
@@ -209,10 +211,10 @@ def test_a_large_covariance_is_written_and_read_with_little_memory():
         finally:
             tracemalloc.stop()
 
-    assert peak(encode_snapshot, "k", "f", state) <= 1.4
+    assert peak(encode_snapshot, "k", FIELD, state) <= 1.4
     assert peak(held.encode, Held(blob), number=1) <= 1.5
     assert peak(held.decode, document, number=1, migrations={}) <= 1.7
-    assert peak(decode_snapshot, "k", "f", blob) <= 2.1
+    assert peak(decode_snapshot, "k", FIELD, blob) <= 2.1
     assert peak(check_arrays, state, state) <= 0.1
     assert peak(check_covariances, "C", C, state) <= 1.3
 

@@ -1,11 +1,14 @@
 """Policy snapshots: opened, changed and sealed again, and the check that one is rejected."""
 
+from contextlib import suppress
+
 import msgspec
 import numpy as np
 import pytest
 
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
+from edge_tvbo.models.fingerprint import Fingerprint
+from edge_tvbo.models.snapshot import SNAPSHOT_FORMAT, decode_snapshot, encode_snapshot
 
 
 def assert_rejected(policy, blob, match=None):
@@ -18,9 +21,30 @@ def assert_rejected(policy, blob, match=None):
 
 
 def opened(blob):
-    """Return the kind, the field and the state of a snapshot."""
-    _, kind, field, _ = msgspec.msgpack.decode(blob)
+    """Return the kind, the field's fingerprint and the state of a snapshot."""
+    _, kind, exact, _, *rounded = msgspec.msgpack.decode(blob)
+    field = Fingerprint(exact, *rounded)
     return kind, field, decode_snapshot(kind, field, blob)
+
+
+def in_old_format(blob):
+    """Return a snapshot as version 0.1.0 writes it: without the rounded digest of the field.
+
+    Inner snapshots are converted, too.
+    """
+    *envelope, _ = msgspec.msgpack.decode(blob)
+    state = envelope[-1]
+    for name, value in state.items():
+        if isinstance(value, bytes) and _is_snapshot(value):
+            state[name] = in_old_format(value)
+    return msgspec.msgpack.encode(envelope)
+
+
+def _is_snapshot(data):
+    with suppress(msgspec.DecodeError):
+        found = msgspec.msgpack.decode(data)
+        return isinstance(found, list) and len(found) == 5 and found[0] == SNAPSHOT_FORMAT
+    return False
 
 
 def resealed(blob, **changes):

@@ -1,0 +1,75 @@
+"""Fingerprints: exact digests, and digests that do not depend on rounding errors."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.fingerprint import Fingerprint, rounded
+from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.policy import make_policy
+
+PLACES = np.random.default_rng(1).uniform(size=(150, 2))
+K = SpatialKernel(math.inf, 0.3, 4.0)(PLACES, PLACES)
+
+
+def field(kernel):
+    return SensorField([f"s{i}" for i in range(len(kernel))], kernel, 0.01)
+
+
+def elsewhere(kernel, seed):
+    """Return a kernel as another processor may compute it: the last bit of some numbers differs."""
+    towards = np.random.default_rng(seed).choice([-9e9, 0.0, 9e9], size=kernel.shape)
+    changed = np.where(towards == 0.0, kernel, np.nextafter(kernel, towards))
+    return np.triu(changed) + np.triu(changed, 1).T
+
+
+@given(st.integers(0, 99))
+def test_the_rounded_digest_does_not_depend_on_the_last_bit_of_a_kernel(seed):
+    here, there = (field(each).fingerprint() for each in (K, elsewhere(K, seed)))
+    assert here.exact != there.exact
+    assert here.rounded == there.rounded
+    assert len(here.exact) == len(here.rounded) == 16
+    assert here.agrees(there)
+
+
+@given(st.floats(1e-40, 1e40))
+def test_the_rounded_digest_depends_on_the_sixth_digit_of_each_kernel(factor):
+    same, other = (list(rounded(factor * K * each)) for each in (1.0, 1.0 + 1e-6))
+    assert same != other
+
+
+@pytest.mark.parametrize("largest", [1.0, 4.0, 2.0**-30])
+def test_a_power_of_two_and_the_number_below_it_are_rounded_alike(largest):
+    both = (np.array([each, 0.3 * largest]) for each in (largest, np.nextafter(largest, 0.0)))
+    first, second = (list(rounded(each)) for each in both)
+    assert first == second
+
+
+@pytest.mark.parametrize("shape", [(0,), (3,), (130, 2), (70, 2, 3)])
+def test_arrays_of_any_shape_are_rounded_and_zeros_have_no_sign(shape):
+    assert list(rounded(np.zeros(shape))) == list(rounded(np.full(shape, -0.0)))
+
+
+def test_fingerprints_agree_in_one_of_two_digests():
+    here = Fingerprint("a", "b")
+    assert here.agrees(Fingerprint("a"))  # of version 0.1.0
+    assert here.agrees(Fingerprint("x", "b"))
+    assert not here.agrees(Fingerprint("x", "y"))
+    assert not Fingerprint("x").agrees(Fingerprint("y"))
+
+
+@pytest.mark.parametrize("name", ["gp-ucb", "tv-gp-ucb"])
+def test_a_snapshot_of_another_processor_is_restored_and_one_of_another_kernel_is_not(name):
+    there = make_policy(name, field(elsewhere(K, 5)), seed=0)
+    there.observe(there.select().arm, 3.0)
+    here = make_policy(name, field(K), seed=0)
+    here.restore(there.snapshot())
+    np.testing.assert_allclose(here.posterior(), there.posterior(), rtol=1e-9)
+
+    with pytest.raises(SnapshotError, match="another kernel"):
+        make_policy(name, field(1.00001 * K), seed=0).restore(there.snapshot())

@@ -1355,7 +1355,7 @@ def test_init_either_listens_or_takes_the_named_sensors(tmp_path):
     made = run("init", str(path), "--sensor", "a", "--listen", "60s")
 
     assert (made.exit_code, path.exists()) == (2, False)
-    assert "Remove one of the two." in made.stderr
+    assert "Remove one of the two options." in made.stderr
 
 
 def test_without_a_terminal_and_sensors_init_prints_the_options_to_add(tmp_path):

@@ -368,7 +368,7 @@ def test_a_source_is_named_with_its_number(tmp_path, caplog):
     load(tmp_path, config(reading="", other="\n".join(sources)))
 
     (record,) = caplog.records
-    assert "fields.heat.readings[1].timezone has no effect, because time is" in record.message
+    assert "fields.heat.readings[1].timezone has no effect, because `time` is" in record.message
 
 
 def test_a_file_with_errors_is_not_warned_of_settings_without_effect(tmp_path, caplog):

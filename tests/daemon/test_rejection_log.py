@@ -87,7 +87,7 @@ def test_every_reason_of_the_reading_filter_has_a_hint(caplog):
 def test_the_hint_of_a_late_reading_covers_a_second_reading_of_an_activated_sensor(caplog):
     RejectionLog()("lab", Reject("late", "a", "21.5"))
     (text,) = caplog.messages
-    assert 'With learn_from = "activated", it can also be a reading that an activated' in text
+    assert 'With learn_from = "activated", a reading that an activated' in text
 
 
 def test_every_reason_of_the_payload_formats_has_a_hint():

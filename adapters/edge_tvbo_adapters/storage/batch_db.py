@@ -450,7 +450,7 @@ def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
         else f"start the daemon once: it converts {kind.article}"
     )
     raise DataError(
-        f"{path}: {kind.article} has format {version}, and this version of edge_tvbo reads "
+        f"{path}: {kind.article} has format {version}, and this version of edge_tvbo reads format "
         f"{len(kind.schemas)}; {program}."
     )
 

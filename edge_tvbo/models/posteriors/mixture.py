@@ -150,7 +150,7 @@ class MixturePosterior(FiniteArmsMixin):
 
     @property
     def rate(self) -> float:
-        """The mixture's estimate of the share of the variance that is replaced in each interval, ε of [B16].
+        """The mixture's estimate of ε of [B16], the share of the variance that is replaced.
 
         In one model, the share is 1 - d², where d is the temporal kernel at lag 1. The estimate is
         the mean of the shares of all models, weighted by the weights of the models.
@@ -342,7 +342,7 @@ def _candidate_kernels(field: SensorField, scales: tuple[float, ...]) -> Array:
 
 
 def _new_share(member: Member) -> float:
-    """Return the share of the variance that is replaced in each interval, for a model of the mixture."""
+    """Return the share of the variance that a model of the mixture replaces in each interval."""
     if member.momentum is None:
         return member.epsilon or 0.0
     epsilon, alpha = member.momentum

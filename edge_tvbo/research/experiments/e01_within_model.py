@@ -85,7 +85,7 @@ Differences from the paper, and a probable misprint in the paper:
 - For R-GP-UCB given ε = .2, table 5 of the paper states the period N = 17. The formula
   ⌈12 ε^(-1/4)⌉ of the paper yields N = 18. The tables below have a row for each period; both rows
   have the same published number.
-- In table 1, the number of TV-GP-UCB given ε = .2 equals the number of GP-UCB at ε = .05. The
+- In table 1, the regret of TV-GP-UCB given ε = .2 equals the regret of GP-UCB at ε = .05. The
   number of TV-GP-UCB is probably a misprint.
 
 The claim "policies rank as in table 1" compares each pair of policies whose regrets in table 1

@@ -110,7 +110,8 @@ def decode_snapshot(kind: str, fingerprint: Fingerprint | None, blob: bytes) -> 
     envelope = decode_struct("The snapshot", _Envelope, blob)
     if envelope.format != SNAPSHOT_FORMAT:
         raise SnapshotError(
-            f"The snapshot has format {envelope.format}; this version reads format {SNAPSHOT_FORMAT}."
+            f"The snapshot has format {envelope.format}, and this version reads format "
+            f"{SNAPSHOT_FORMAT}."
         )
     if envelope.kind != kind:
         raise SnapshotError(f"The snapshot is of {envelope.kind!r}, not of {kind!r}.")

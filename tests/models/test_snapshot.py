@@ -123,7 +123,7 @@ def test_a_snapshot_of_another_kind_field_or_format_is_rejected():
     with pytest.raises(SnapshotError, match="a field with other sensors"):
         decode_snapshot("kind 1", Fingerprint("other field"), blob)
     _, *rest = msgspec.msgpack.decode(blob)
-    with pytest.raises(SnapshotError, match="has format 2; this version reads format 1"):
+    with pytest.raises(SnapshotError, match="has format 2, and this version reads format 1"):
         decode_snapshot("kind 1", FIELD, msgspec.msgpack.encode([2, *rest]))
 
 

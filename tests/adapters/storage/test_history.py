@@ -332,9 +332,7 @@ def test_newer_format_is_rejected_and_not_changed(tmp_path, caplog):
     assert path.read_bytes() == before
     (line,) = [record.getMessage() for record in caplog.records]
     assert "the file has format 7, and this version of edge_tvbo writes 1" in line
-    with pytest.raises(
-        DataError, match="has format 7, and this version of edge_tvbo reads format 1"
-    ):
+    with pytest.raises(DataError, match="format 7, and this version of edge_tvbo reads format 1"):
         HistoryReader(str(tmp_path), "k")
 
 

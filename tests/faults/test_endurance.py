@@ -218,7 +218,11 @@ class Endurance:
 
 
 def endured(directory, broker, readings, up, away):
-    """Run and check all but pages and latency; give the slope, latencies in s, and a text."""
+    """Run and check all that does not depend on the speed of the machine.
+
+    Returns the growth of memory in MiB per 100 000 readings, the latencies in s, the processor time
+    of the loop's longest turns but 1 % in ms, and a text.
+    """
     daemon = Daemon(directory)
     text = CONFIG.format(port=broker.port, sensors=json.dumps(SENSORS))
     places = "".join(f"{each} = [{n % 9 * 5}, {n // 9 * 5}]\n" for n, each in enumerate(SENSORS))
@@ -253,11 +257,10 @@ def endured(directory, broker, readings, up, away):
         max(descriptors) <= descriptors[0] + 5
     )  # the reading database, and a document that is being written
     assert inbox <= MAX_BATCH + MAX_IN_FLIGHT  # paho may read so many packets at once
-    assert work < 50
     assert blocks < run.sent / 20  # of the last readings, not one in ten leaves an object
     assert outbox <= MAX_IN_FLIGHT + MAX_NOTICES + STATES + len(SENSORS)
     assert share > away
-    return run.slope(), run.latencies, measured
+    return run.slope(), run.latencies, work, measured
 
 
 @pytest.fixture(autouse=True)
@@ -276,7 +279,8 @@ def test_60_000_readings_with_the_broker_away_a_tenth_of_the_time(tmp_path, mosq
 def test_2_million_readings_with_the_broker_away_a_tenth_of_the_time(
     tmp_path, mosquitto, record_property
 ):
-    slope, latencies, measured = endured(tmp_path, mosquitto(), 2_000_000, up=18.0, away=0.08)
+    slope, latencies, work, measured = endured(tmp_path, mosquitto(), 2_000_000, up=18.0, away=0.08)
     record_property("measured", measured)
     assert slope < 1.0
     assert np.quantile(latencies, 0.99) < 0.05
+    assert work < 50

@@ -34,8 +34,7 @@ recording = Recording(
 )
 
 # %%
-# The controller of the daemon replays the last half day. The commands that it returns contain the
-# decisions.
+# The controller of the daemon replays the last half day, and its commands contain the decisions.
 
 backtest = Backtest(recording, RowRange(0, 144), RowRange(144, 216))
 commands = []

@@ -2,8 +2,7 @@
 Reset or forget?
 ================
 
-Is it better to reset the model, or to forget old readings gradually? The policies are compared on a
-field that changes suddenly, and on a field that changes by 3 % per interval.
+Is it better to reset, or to forget gradually? The field changes suddenly, or by 3 % per interval.
 """
 
 import matplotlib.pyplot as plt

@@ -71,7 +71,7 @@ MISSING = {
     **{f"all but {text}": ALL - {part} for part, text in PARTS.items()},
     "all but season and levels": ALL - COURSE,
 }
-RUNS = {"METR-LA": 8, "PM10 2004": 12, "PM10 2008": 12}  # most runs, because they take long
+RUNS = {"METR-LA": 8, "PM10 2004": 12, "PM10 2008": 12}  # largest number of runs; they take long
 PLACES = [
     "Intel",
     "METR-LA",

@@ -489,9 +489,10 @@ def section(kind: type, example: Any) -> Iterator[str]:
     if kind is Notice:
         yield "### Events"
         yield (
-            f"If more than {MAX_NAMED_SENSORS} sensors of a field have an event of the same kind in"
-            f" an interval, the log contains only the first {MAX_NAMED_SENSORS} of these events,"
-            " and the number of the remaining events. All events are published on the topic."
+            f"If a field has more than {MAX_NAMED_SENSORS} events of the same kind about its"
+            f" sensors in an interval, the log contains only the first {MAX_NAMED_SENSORS} of"
+            " these events, and the number of the remaining events. All events are published on the"
+            " topic."
         )
         yield table(("event", "topic", "meaning"), events())
 

@@ -9,7 +9,7 @@ def main() -> None:
     While the modules are imported, Ctrl-C ends the process without a message.
     """
     before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:  # otherwise, the shell has disabled Ctrl-C
+    if before is signal.default_int_handler:  # otherwise, a shell may have disabled Ctrl-C
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from edge_tvbo.cli import main as command_line
 

@@ -34,7 +34,7 @@ def steady(t):
 
 
 def mean_regret(name, parameters, share, seed):
-    """Return a policy's regret per interval; `share(t)` is the rate of change in interval t."""
+    """Return a policy's regret per interval; `share(t)` of the field is new after interval t."""
     rng = np.random.default_rng(seed)
     policy = make_policy(name, field, seed=seed, **parameters)
     f, total = L @ rng.standard_normal(len(field)), 0.0

@@ -63,7 +63,7 @@ html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 
 default_role = "py:obj"  # `name` becomes a link if the site describes it
-nitpicky = True  # warn of a reference to a name that the site does not describe
+nitpicky = True  # warn about a reference to a name that the site does not describe
 nitpick_ignore_regex = [("py:obj", ".*")]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

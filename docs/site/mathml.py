@@ -1,4 +1,4 @@
-"""Equations as MathML, which browsers render without scripts and external fonts."""
+"""Equations as MathML, which browsers render without scripts or external fonts."""
 
 import re
 
@@ -7,7 +7,7 @@ from latex2mathml.converter import convert
 
 
 def mathml(latex, display="inline"):
-    """Return a LaTeX equation as MathML, with spaces around ln and ≤, and ′ for each prime."""
+    """Return a LaTeX equation as MathML, with spaces around ln and ≤, and with ′ for each prime."""
     latex = re.sub(r"(?<=[\w})]) *\\ln", r" \\, \\ln", latex)
     latex = re.sub(r"\\ln (?![(^])", r"\\ln \\, ", latex)
     return convert(latex.replace("≤", r" \leq ").replace("'", "′"), display=display)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from edge_tvbo.setup.sensor_discovery import SensorDiscovery
     from edge_tvbo.setup.sensor_groups import SensorGroup
 
-# `init` prints this number of groups. It also prints all further groups with the quantity of the
-# first group, or with a quantity that the user wants.
+# `init` prints the first groups, up to this number. It also prints all further groups with the
+# quantity of the first group, or with a quantity that the user wants.
 MAX_LISTED_GROUPS = 9
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
 Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]

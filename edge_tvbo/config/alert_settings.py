@@ -24,7 +24,7 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0,
             description="The alert is over when the readings and the estimate of the hot spot are"
-            " below the threshold by at least this amount, in the unit of the readings. With the"
+            " below the threshold by more than this amount, in the unit of the readings. With the"
             ' objective "min", they must be above the threshold by this amount.',
             extra={"default": "twice the standard deviation of the noise of a reading"},
         ),

@@ -13,7 +13,7 @@ from edge_tvbo.messages.formatting import listed as listed
 KeyPath = tuple[str | int, ...]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 MAX_VALUE_LENGTH = 60  # a message contains at most this many characters of a value
-MAX_SIMILAR_NAMES = 10  # for this many unknown names, a similar name is searched; 60 us each
+MAX_SIMILAR_NAMES = 10  # unknown names for which a similar name is looked for; 60 us each
 
 
 class Place(NamedTuple):

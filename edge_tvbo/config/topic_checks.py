@@ -94,7 +94,7 @@ def check_between_fields(fields: Mapping[str, Values], report: Report) -> None:
 
 
 def _subscribed_topics(fields: Mapping[str, Values]) -> dict[Any, str]:
-    """Return a dict from the topics that the daemon subscribes to, to descriptions of their use."""
+    """Return a dict of the topics that the daemon subscribes to; the values describe their use."""
     batteries: dict[Any, str] = {}
     readings: dict[Any, str] = {}
     for name, field in fields.items():

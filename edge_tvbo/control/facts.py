@@ -23,7 +23,7 @@ class Silence(msgspec.Struct, frozen=True):
     time: float  # s without a reading; if `while_recommended`, only s in which it was recommended
     usual: float  # s that usually pass between two readings, counted like `time`
     while_recommended: bool  # whether its readings were only seen when it was recommended
-    of_others: bool = False  # whether `usual` is from other sensors, because this sensor has none
+    of_others: bool = False  # whether `usual` is from other sensors: its own is unknown
     has_reported: bool = True  # whether it has sent a reading since the daemon began to listen
 
 

@@ -98,7 +98,7 @@ class FieldState:
         self.last_reset: str | None = None
         self.rejected: dict[str, int] = {}
         self.former_unit = ""  # the unit that retained documents on the broker may still have
-        self._backoff_ratio = 1.0  # former interval / present interval; set by `restore`
+        self._backoff_ratio = 1.0  # former interval / present interval, after a restore
         self._unit = field.unit  # unit of the stored values; "" if no unit was ever configured
 
     @property

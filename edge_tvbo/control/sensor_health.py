@@ -27,10 +27,10 @@ from edge_tvbo.models.snapshot import check_arrays, read_count
 from edge_tvbo.numerics.types import Mask
 
 MIN_PROBABILITY = 0.01  # if n lost replies in a row are less probable, the sensor is unresponsive
-MAX_TIMEOUTS = 8  # after so many time-outs in a row, any sensor is unresponsive
+MAX_TIMEOUTS = 8  # after this many time-outs in a row, any sensor is unresponsive
 PRIOR_REPLIES, PRIOR_LOSSES = 4.0, 1.0
 ROUNDING = 1e-9  # largest rounding error of the length of a back-off, in intervals
-REMEMBERED_REPLIES = 50.0  # largest sum of the counts of replies and of lost replies
+REMEMBERED_REPLIES = 50.0  # approximate limit of the sum of `replies` and `losses`
 LATER = {  # arrays that are missing from the snapshots of old versions
     "timeouts": np.int64,
     "replies": np.float64,

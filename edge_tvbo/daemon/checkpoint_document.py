@@ -122,7 +122,7 @@ def elapsed_between(before: Anchor, now: Anchor) -> float:
 def resume_point(
     field: FieldCheckpoint, away: float, every: float | None, *, final: bool
 ) -> ResumePoint:
-    """Return the start of a field's next interval, `away` seconds after the checkpoint.
+    """Return the start of a field's next interval, if the checkpoint is `away` seconds old.
 
     The intervals that elapsed since the checkpoint have the present length `every`, in s. If
     `every` is None ("on-reading"), they have the former length.

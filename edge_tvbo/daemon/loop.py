@@ -106,7 +106,7 @@ class LoopService(Protocol):
     """Object that the loop calls in every turn; its methods neither block nor raise exceptions."""
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when the loop's service has work, or -1."""
+        """Return a descriptor that is readable when the loop's service has work; -1 if none."""
         ...
 
     def wake_at(self) -> float:

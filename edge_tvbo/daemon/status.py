@@ -20,7 +20,7 @@ MAX_AWAY_INTERVALS = 3  # after this many intervals without the broker, the daem
 MIN_AWAY_S = 60.0  # shortest limit of the time without the broker, for short intervals
 MAX_AWAY_S = 3600.0  # longest limit of the time without the broker, for long intervals
 SILENT_AFTER_S = 3600.0  # an older last reading is shown only if the intervals are long
-MIN_TIMEOUTS = 5  # number of time-outs in a row that is reported as a problem of a field
+MIN_TIMEOUTS = 5  # smallest number of time-outs in a row that is a problem of a field
 MIN_HEALTH_PERIOD_S = 1.0  # shortest time between two health documents
 
 

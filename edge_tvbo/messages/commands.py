@@ -10,7 +10,7 @@ import msgspec
 
 from edge_tvbo.messages.documents import Decision, Notice
 
-MIN_REPLY_SHARE = 0.5  # a time-out after less than this share of the timeout is not counted
+MIN_REPLY_SHARE = 0.5  # before this share of the timeout, a time-out is not the sensor's fault
 
 
 class Activate(msgspec.Struct, frozen=True):

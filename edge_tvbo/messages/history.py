@@ -45,7 +45,8 @@ class HistoryEntry(msgspec.Struct, frozen=True):
 
     field: str
     decision: Decision
-    record: Record | None = None  # None until the interval ends; also None if the daemon was killed
+    # None until the activation ends; it stays None if the daemon is killed before:
+    record: Record | None = None
     notices: tuple[Notice, ...] = ()  # published while the interval ran
     posterior: PosteriorSnapshot | None = msgspec.field(default=None, name="beliefs")
-    earlier: tuple[EarlierActivation, ...] = ()  # activations before the last one, the oldest first
+    earlier: tuple[EarlierActivation, ...] = ()  # earlier activations of the interval, oldest first

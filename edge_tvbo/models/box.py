@@ -219,7 +219,8 @@ class BoxField:
         Returns
         -------
         Fingerprint
-            A digest of 16 hex digits. It needs no rounding, because it does not depend on a kernel.
+            An exact digest of 16 hex digits. There is no rounded digest, because the exact digest
+            contains only settings, and no computed numbers.
         """
         numbers = (self.noise_variance, self.center, self.scale, len(self), self.objective)
         corners = (self.lower.tolist(), self.upper.tolist())

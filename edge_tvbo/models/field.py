@@ -302,17 +302,22 @@ class SensorField:
 
     @cached_property
     def _fingerprint(self) -> Fingerprint:
-        return Fingerprint(self._digest(exact), self._digest(rounded))
-
-    def _digest(self, as_bytes: AsBytes) -> str:
-        """Return a sensor field's digest, for which `as_bytes` converts the arrays to bytes."""
         numbers: tuple[float, ...] = (self.noise_variance, self.center, self.scale)
         if self.log1p_scale is not None:
             numbers = (*numbers, self.log1p_scale)
+        in_short = " ".join(f"{each:.9g}" for each in numbers)
+        return Fingerprint(self._digest(exact, repr(numbers)), self._digest(rounded, in_short))
+
+    def _digest(self, as_bytes: AsBytes, numbers: str) -> str:
+        """Return a sensor field's digest.
+
+        The function `as_bytes` converts its arrays to bytes, and `numbers` holds its noise variance
+        and the numbers of its conversion to model units.
+        """
         digest = sha256("\0".join(self.sensors).encode() + b"\0")
         for each in as_bytes(self.kernel):
             digest.update(each)
-        digest.update(f"\0{numbers!r} {self.objective}\0".encode())
+        digest.update(f"\0{numbers} {self.objective}\0".encode())
         digest.update(b"" if self.structure is None else self.structure.digest(as_bytes))
         digest.update(b"\0" + (b"" if self.positions is None else self.positions.tobytes()))
         return digest.hexdigest()[:16]

@@ -1,6 +1,13 @@
-"""Fingerprint: digests by which a snapshot recognises the field that it was made for."""
+"""Fingerprint: digests by which a snapshot recognises the field that it was made for.
 
+Two processors, or two versions of a library, can compute the same number with different last bits,
+because their functions exp, log and pow round differently. All comparisons in this module allow
+such differences.
+"""
+
+import re
 from collections.abc import Callable, Iterable, Iterator
+from math import isclose
 from typing import NamedTuple
 
 import numpy as np
@@ -11,14 +18,14 @@ AsBytes = Callable[[Array], Iterable[bytes | memoryview]]
 
 PRECISION = 24  # bits that remain of the largest number of a rounded array
 ROWS = 64  # of a rounded array that are in memory at the same time
+REL_TOLERANCE = 1e-9  # of two numbers that count as equal
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 
 
 class Fingerprint(NamedTuple):
     """Two digests of the definition of a field.
 
-    Two processors, or two versions of numpy, can compute a kernel from the same settings with
-    different last bits, because their functions exp and log round differently. In this case, the
-    exact digests differ, and the rounded digests are equal.
+    If only the last bits of the numbers differ, the rounded digests are equal.
     """
 
     exact: str  # of all bits; the only digest in snapshots of version 0.1.0
@@ -47,3 +54,34 @@ def rounded(array: Array) -> Iterator[bytes]:
     for first in range(0, len(rows), ROWS):
         scaled = np.ldexp(rows[first : first + ROWS], PRECISION - exponent)
         yield np.rint(scaled).astype("<i4").tobytes()
+
+
+def agree(found: object, expected: object) -> bool:
+    """Return whether two values are equal, apart from rounding errors in numbers.
+
+    >>> agree(["°C", 2.0], ["°C", 2.0000000000000004]), agree([1.0], [1.0, 2.0]), agree(None, 2.0)
+    (True, False, False)
+    """
+    match found, expected:
+        case float(), float():
+            return isclose(found, expected, rel_tol=REL_TOLERANCE)
+        case list(), list():
+            return len(found) == len(expected) and all(map(agree, found, expected))
+    return found == expected
+
+
+def kinds_agree(found: str, expected: str) -> bool:
+    """Return whether two kinds of snapshots are equal, apart from rounding errors in their numbers.
+
+    >>> kinds_agree("state-space 0.97 0.03", "state-space 0.9700000000000001 0.03")
+    True
+    >>> kinds_agree("state-space 0.97 0.03", "state-space 0.98 0.03")
+    False
+    """
+    return found == expected or agree(_parts(found), _parts(expected))
+
+
+def _parts(kind: str) -> list[str | float]:
+    """Return the numbers in a text, and the texts before, between and behind them."""
+    parts = _NUMBER.split(kind)
+    return [float(each) if index % 2 else each for index, each in enumerate(parts)]

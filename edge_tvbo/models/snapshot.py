@@ -38,7 +38,7 @@ import msgspec
 import numpy as np
 
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.models.fingerprint import Fingerprint
+from edge_tvbo.models.fingerprint import Fingerprint, kinds_agree
 
 SNAPSHOT_FORMAT = 1
 MAX_COUNT = 2**53  # largest count in a state
@@ -47,7 +47,7 @@ MAX_DOCUMENT_SIZE = 2**28  # bytes, uncompressed
 MIN_PLANES_BYTES = 2**16  # of an array that is stored in planes
 BLOCK_BYTES = 2**15  # of a document; each block is compressed, or stored as it is
 SLICE_BYTES, SLICE_STEP = 2**8, 2**11  # of the sample that shows whether a block is compressible
-MAX_SHARE = 0.97  # a block is compressible if compression shortens its sample to this share
+MAX_SHARE = 0.97  # a block is compressible if its sample is compressed to at most this share
 COVARIANCE_TOLERANCE = 1e-6  # as a share of the largest variance; rounding errors are smaller
 
 _DTYPES = ("<f8", "<i8")
@@ -113,7 +113,7 @@ def decode_snapshot(kind: str, fingerprint: Fingerprint | None, blob: bytes) -> 
             f"The snapshot has format {envelope.format}, and this version reads format "
             f"{SNAPSHOT_FORMAT}."
         )
-    if envelope.kind != kind:
+    if not kinds_agree(envelope.kind, kind):
         raise SnapshotError(f"The snapshot is of {envelope.kind!r}, not of {kind!r}.")
     found = Fingerprint(envelope.exact, envelope.rounded)
     if fingerprint is not None and not found.agrees(fingerprint):

@@ -5,7 +5,7 @@ import numpy as np
 
 from edge_tvbo.numerics.types import Array
 
-ROUNDING = 1e-6  # allowed relative error, for example of the variance that factors explain
+ROUNDING = 1e-6  # by how much the share of variance that factors explain may exceed 1
 
 
 class LowRankState(msgspec.Struct, frozen=True, eq=False):

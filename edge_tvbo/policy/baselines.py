@@ -131,7 +131,7 @@ class RoundRobin(ModelFreePolicy):
     def __init__(self, settings: RoundRobinSettings, field: Field) -> None:
         super().__init__(settings.name, field)
         self._first = settings.seed % len(field)
-        self._ahead = 0  # number of turns minus number of intervals, modulo M
+        self._ahead = 0  # number of turns beyond the first of each interval, modulo M
         self._picked = np.zeros(len(field), np.int64)  # 1 for arms selected in this interval
 
     def select(self, eligible: Mask | None = None) -> Choice:

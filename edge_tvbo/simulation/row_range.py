@@ -77,7 +77,7 @@ def _midnight(day: date) -> float:
 
 
 def _row(recording: Recording, at: float) -> int:
-    """Return the first row at or after time `at`; it can be outside of the recording."""
+    """Return the first row at or after time `at`; the row can be outside the recording."""
     return ceil((at - recording.start) / recording.interval - recording.rounding)
 
 

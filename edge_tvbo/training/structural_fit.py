@@ -43,10 +43,10 @@ from edge_tvbo.training.periods import (
 )
 
 FitProgress = Callable[[int, int], None]  # called with the numbers of completed and of all steps
-MIN_SEASONS_FOR_NONE = 8  # number of shortest seasons before a model without a season is tried
+MIN_SEASONS_FOR_NONE = 8  # shortest seasons that the rows must contain to try a model without one
 MIN_ROWS = 8
 SHORT_SEASON = 300  # parts; for shorter seasons, the first time constants depend on the season
-MIN_REST_SHARE = 1e-6  # smallest share of the variance that a course leaves; it is 0 in simulations
+MIN_REST_SHARE = 1e-6  # floor of the share of variance that a course leaves; simulations can have 0
 OWN_SHARE = 0.7  # weight of a sensor's own spread; the mean of all sensors has the rest
 SHRINKAGE = 0.02  # share by which correlations are moved towards 0
 MIN_EIGENVALUE = 1e-6

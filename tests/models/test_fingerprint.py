@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.fingerprint import Fingerprint, rounded
+from edge_tvbo.models.fingerprint import Fingerprint, kinds_agree, rounded
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy
 
@@ -53,6 +53,27 @@ def test_a_power_of_two_and_the_number_below_it_are_rounded_alike(largest):
 @pytest.mark.parametrize("shape", [(0,), (3,), (130, 2), (70, 2, 3)])
 def test_arrays_of_any_shape_are_rounded_and_zeros_have_no_sign(shape):
     assert list(rounded(np.zeros(shape))) == list(rounded(np.full(shape, -0.0)))
+
+
+@pytest.mark.parametrize("number", ["noise_variance", "center", "scale", "log1p_scale"])
+def test_the_rounded_digest_depends_on_seven_digits_of_each_number(number):
+    values = {"noise_variance": 0.01, "center": 20.0, "scale": 2.0**0.5, "log1p_scale": 3.0}
+
+    def fingerprint(factor):
+        changed = values | {number: factor * values[number]}
+        return SensorField(["a"], [[1.0]], **changed).fingerprint()
+
+    assert fingerprint(1.0 + 2e-16).agrees(fingerprint(1.0))
+    assert fingerprint(1.0 + 2e-16).exact != fingerprint(1.0).exact
+    assert not fingerprint(1.0 + 1e-7).agrees(fingerprint(1.0))
+
+
+@given(st.floats(allow_nan=False), st.text(max_size=5), st.integers(0, 2**53))
+def test_a_kind_agrees_with_itself_and_not_with_another(number, name, count):
+    kind = f"{name} {number!r} {count}"
+    assert kinds_agree(kind, kind)
+    assert not kinds_agree(kind, f"{kind} x")
+    assert not kinds_agree(kind, f"{name} {number!r} {2 * count + 1}")
 
 
 def test_fingerprints_agree_in_one_of_two_digests():

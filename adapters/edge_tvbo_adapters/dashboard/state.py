@@ -88,7 +88,7 @@ class DashboardState:
         self._broker = BrokerConnection(False, now())
         self._daemon: str | None = None
         self._is_outdated = False
-        self._unfit: set[str] = set()  # topics whose last message does not fit
+        self._unfit: set[str] = set()  # topics whose last message does not fit, and may be old
         self._health: Health | None = None
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 

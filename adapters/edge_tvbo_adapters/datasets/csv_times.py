@@ -11,7 +11,7 @@ import msgspec
 from edge_tvbo.errors import DataError
 from edge_tvbo_adapters.datasets.csv_values import number_of
 
-DEFAULT_COUNT_INTERVAL = 60.0  # s per step, if a file counts steps instead of times
+DEFAULT_COUNT_INTERVAL = 60.0  # s per step, if a file contains step counts instead of times
 UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}  # units in the names of files
 STEP_NAMES = ("step", "interval", "index")  # columns of step counts
 DATE_NAMES = ("date", "datetime", "datum", "day", "tag")  # columns of dates

@@ -10,7 +10,7 @@ from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.messages.readings import RecordedReading, RecordedReadings
 from edge_tvbo.simulation.recording import Recording
 
-EXPORTED_ROWS = 1000  # number of rows that are converted to lists at the same time
+EXPORTED_ROWS = 1000  # number of rows that are converted to lists in one step
 
 
 def csv_lines(recording: Recording) -> Iterator[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MAX_CELLS = 50_000_000  # largest number of cells of a grid: 400 MB of float64
 MIN_ROUNDED_INTERVAL = 60.0  # s; with this or a longer interval, the grid begins at a whole second
 MIN_AGREEMENT = 0.1  # how well the times fit one grid, 0 to 1; below this, no grid is preferred
-MAX_OFFSET_SHARE = 0.1  # distance of a regular time difference from a multiple, in intervals
+MAX_OFFSET_SHARE = 0.1  # largest offset of a regular time difference from a multiple, in intervals
 # If at least this share of the differences between the times of all sensors together is regular,
 # the times of all sensors together are used.
 MIN_REGULAR_SHARE = 0.8

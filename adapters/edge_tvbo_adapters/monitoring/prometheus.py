@@ -1,7 +1,7 @@
 """Prometheus metrics: `/metrics` in the text format, and `/healthz` in JSON.
 
-The daemon's loop answers each scrape from the current status. Time series exist only for
-sensors that are configured and have readings.
+The daemon's loop answers each scrape from the current status. A sensor has time series only if it
+is configured and has readings.
 
 Each counter begins at 0 when the daemon starts; it does not continue a count of the stored state.
 If the daemon was killed, a stored count can be lower than the count at the last scrape. If the

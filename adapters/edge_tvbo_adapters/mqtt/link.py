@@ -181,7 +181,7 @@ class MqttLink:
         self._version: str = mqtt.version  # version of MQTT in the last session
         self._begun_at: float | None = None  # monotonic time when the broker accepted the session
         self._online = False  # whether the broker has granted the subscriptions
-        self._singly_until = inf  # monotonic time when the link stops sending one at a time
+        self._singly_until = inf  # monotonic time when the link stops sending messages singly
         self._last_packet_at = 0.0  # monotonic time of the last packet of any kind
         self._status_due = 0.0  # monotonic time of the next publication of the status
         self._logged_lost = 0  # number of lost messages that were already logged

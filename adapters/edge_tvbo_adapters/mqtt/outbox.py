@@ -13,8 +13,8 @@ The messages are of three kinds:
 - A *command* is dropped when its time is over, and also if there is no session.
 
 Activations are sent before all other messages. The outbox stores which activations the broker has
-not confirmed. An activation that the sensor could not receive does not count as a time-out, and no
-energy is charged for it.
+not confirmed. So an activation that the sensor could not receive does not count as a time-out, and
+no energy is charged for it.
 
 At most `MAX_IN_FLIGHT` messages wait for the broker's acknowledgement. In MQTT 5, the broker can
 set a lower limit (Receive Maximum). The other messages wait in the outbox and not in paho's queue,
@@ -38,7 +38,7 @@ FOR_ACTIVATIONS = 4  # how many of these places are kept free for activations
 MAX_NOTICES = 100  # waiting notices without a session; the oldest is dropped first
 MAX_NOTICES_IN_SESSION = 5000  # waiting notices in a session; enough for a large network
 MAX_UNSENT = 1000  # dropped activations that are not recalled yet
-MAX_ATTEMPTS = 3  # attempts to send a notice; the notice may be what breaks the connection
+MAX_ATTEMPTS = 3  # attempts to send a notice; then it is dropped, as it may break the connection
 PACKET_OVERHEAD = 16  # bytes of a PUBLISH packet in addition to its topic and payload
 
 

@@ -55,7 +55,7 @@ class _Documents:
         while before < len(self._payloads) < len(self.topics):
             before = len(self._payloads)
             until = time.monotonic() + QUIET_S
-            session.listen(until, lambda: len(self._payloads) > before)  # noqa: B023 - not called later
+            session.listen(until, lambda: len(self._payloads) > before)  # noqa: B023 - used at once
 
     def state(self) -> RetainedState:
         """Return the decoded state that the broker retains; invalid documents are left out."""

@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 
 SUBSCRIBE_AGAIN_S = 60.0  # delay after a refused subscription, before the next attempt
 HEALTH_DELAY_S = SHORT_SESSION_S  # from the beginning of a session to the health subscription
-# After this many sessions in a row that end before the answer, the link no longer subscribes to
-# the health.
+# After this many sessions in a row that end between the health subscription and its answer, the
+# link no longer subscribes to the health.
 MAX_ENDED_BY_HEALTH = 2
 
 
@@ -68,7 +68,7 @@ class Subscription:
         self._discovery = discovery
         self._health = health
         self._health_at = inf  # monotonic time of the subscription to the health
-        self._ended_by_health = 0  # number of sessions in a row that ended before the answer
+        self._ended_by_health = 0  # sessions in a row that ended instead of the broker's answer
         self._asked: list[str] = []  # the filters of the last SUBSCRIBE
         self.was_refused = False
         self._granted_by = inf  # monotonic time when a SUBACK is overdue
@@ -90,7 +90,7 @@ class Subscription:
     def follow_health(self, session: Session, now: float) -> None:
         """Subscribe to the daemon's own health, if this is due and the readings are granted.
 
-        The subscription is due `HEALTH_DELAY_S` after the beginning of a session.
+        The subscription is due `HEALTH_DELAY_S` after the last call of `begin`.
         """
         is_answered = self._granted_by == self._again_at == inf
         if self._health is not None and now >= self._health_at and is_answered:

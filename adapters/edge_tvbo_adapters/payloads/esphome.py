@@ -23,7 +23,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     return lambda payload: (parse_number(decode_text(payload)), None)
 
 
-HOME_ASSISTANT = frozenset({"homeassistant"})  # its topics look like a node's topics
+HOME_ASSISTANT = frozenset({"homeassistant"})  # statestream's topics look like a node's topics
 preset = DevicePreset(
     "{sensor}/sensor/{object}/state",
     expect_number,

@@ -86,8 +86,8 @@ def _codec(path: tuple[str | int, ...], payload: str, settings: Mapping[str, str
     """Return a field's codec of the format `payload`.
 
     Raises `SettingErrors` if a setting is invalid. To find this setting, the settings are removed
-    one at a time. If the removal of exactly one setting changes the error text, the error is
-    located at this setting. Otherwise, the error is located at `path`.
+    one at a time. If the removal of exactly one setting changes or removes the error, the
+    error is located at this setting. Otherwise, the error is located at `path`.
     """
     try:
         return make_codec(payload, settings)

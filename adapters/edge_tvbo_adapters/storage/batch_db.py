@@ -99,7 +99,7 @@ class BatchDatabase:
         self._max_pages = (max_size - MAX_WAL_SIZE) // PAGE_SIZE
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[Identity | None, Identity | None] = (None, None)
-        self._is_too_large = False  # whether the file exceeds a lowered setting
+        self._is_too_large = False  # whether the setting was lowered, and batches must be deleted
         self._written = 0
         self._logged_problem = ""
 

@@ -150,7 +150,7 @@ class MixturePosterior(FiniteArmsMixin):
 
     @property
     def rate(self) -> float:
-        """The mixture's estimate of ε of [B16], the share of the variance that is replaced.
+        """The mixture's estimate of ε of [B16], the share of variance replaced in each interval.
 
         In one model, the share is 1 - d², where d is the temporal kernel at lag 1. The estimate is
         the mean of the shares of all models, weighted by the weights of the models.

@@ -83,7 +83,7 @@ def make_fitted_posterior(
     from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
     from edge_tvbo.models.regression import require_scipy
 
-    require_scipy()  # raises an error now, and not at the first fit
+    require_scipy()  # if scipy is missing, raises now, and not at the first fit
     held = DEFAULT_FIT_WINDOW if window is None else window
     _check_given(field, "A policy that estimates the rate of change")
     return FittedPosterior(field, temporal, held, seed=seed)
@@ -121,7 +121,7 @@ def make_pruned_posterior(
         from edge_tvbo.models.posteriors.fitted_pruned import FittedPrunedPosterior
         from edge_tvbo.models.regression import require_scipy
 
-        require_scipy()  # raises an error now, and not at the first fit
+        require_scipy()  # if scipy is missing, raises now, and not at the first fit
         return FittedPrunedPosterior(field, temporal, window, alpha=alpha)
     return PrunedWindowPosterior(field, temporal, window, alpha=alpha)
 
@@ -130,7 +130,7 @@ def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "P
     from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
     from edge_tvbo.models.regression import require_scipy
 
-    require_scipy()  # raises an error now, and not at the first prediction
+    require_scipy()  # if scipy is missing, raises now, and not at the first prediction
     if isinstance(field, SensorField) or field.length_scales == "given":
         return RegressionPosterior(field, temporal, window)
     from edge_tvbo.models.posteriors.fitted_length_scales import ArdMapPosterior

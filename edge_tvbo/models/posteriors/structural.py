@@ -15,6 +15,7 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.formatting import season_text
 from edge_tvbo.models.facts import Fact, LearnedVariation, SeasonAndRates
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.fingerprint import agree, kinds_agree
 from edge_tvbo.models.posteriors.base import FiniteArmsMixin
 from edge_tvbo.models.posteriors.component_covariance import make_covariance
 from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
@@ -44,7 +45,7 @@ from edge_tvbo.numerics import structural
 from edge_tvbo.numerics.structural import MAX_ERROR_STDS
 from edge_tvbo.numerics.types import Array
 
-CLEAR_FACTOR = 1.2  # smallest change of a trained field's standard deviation that is reported
+CLEAR_FACTOR = 1.2  # a trained field's standard deviation is reported if it changed by this factor
 SNAPSHOT_KIND = re.compile(r"structural ([0-9]{1,9}\.[0-9]{1,9})")  # the number is the season in s
 NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times before 1970
 SAME_TIME = 0.5  # share of an interval; a smaller difference of two times counts as 0
@@ -250,7 +251,7 @@ class StructuralPosterior(FiniteArmsMixin):
         names = read_names(state, "sensors")
         n, M = len(self._table.kind), len(self._spread)
         saved = len(component_table(self._model.components, harmonics_for(len(names)) or 0).kind)
-        if any(state.get(key) != value for key, value in identity.items() if key != "sensors"):
+        if not all(agree(state.get(key), identity[key]) for key in ("unit", "rows")):
             return []
         before = {name: arm for arm, name in enumerate(names)}
         known = [arm for arm, name in enumerate(self._field.sensors) if name in before]
@@ -369,7 +370,7 @@ class StructuralPosterior(FiniteArmsMixin):
     def _check_season(self, kind: str) -> None:
         """Raise `SnapshotError` if the `kind` of a structural snapshot names another season."""
         found = SNAPSHOT_KIND.fullmatch(kind)
-        if found and kind != self._kind():
+        if found and not kinds_agree(kind, self._kind()):
             raise SnapshotError(
                 f"The season in the snapshot is {season_text(float(found[1]))}, and the season of "
                 f"the field is {season_text(self._model.period)} now."

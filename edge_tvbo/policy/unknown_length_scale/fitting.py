@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LogDensity = Callable[[float], float]  # maps ln θ to a log density, up to a constant
 
 MIN_SHARE, MAX_SHARE = 1e-3, 10.0  # bounds of a fitted length scale, as shares of the extent
-MAX_RESTARTS = 10  # maximum of random starts of a fit; many readings need fewer ([M24] chapter 10)
+MAX_RESTARTS = 10  # largest number of random starts; fewer with many readings ([M24] chapter 10)
 NEIGHBOUR_DISTANCE = 0.5  # distance of two of the starts from the previous fit, in ln θ
 SLICE_WIDTH = 2.0  # width of the first slice, in ln θ
 MAX_SLICE_STEPS = 30

@@ -98,7 +98,7 @@ class Readings:
     """
 
     def __init__(self, name: str, field: Field, window: int, nu: float) -> None:
-        require_scipy()  # an error is raised here, and not at the first fit
+        require_scipy()  # if scipy is missing, raises now, and not at the first fit
         if field.positions is None:
             raise ConfigError(
                 f"{name} learns how fast the field changes in space, and needs the positions of "

@@ -30,7 +30,7 @@ class PolicySummary:
     """The results of one policy in a comparison: one row of the report's table."""
 
     result: Result
-    name: str  # followed by the sensor, if the policy always activates this sensor
+    name: str  # of the policy; includes the sensor if the policy always activates it
     mean: float  # regret per interval, in standard deviations of the training data
     half_width: float  # half the width of the 95 % interval; NaN if there is one seed
     activations: float

@@ -106,7 +106,7 @@ def test_without_such_a_message_only_a_second_client_is_named(sessions, caplog):
     sessions.end()
     sessions.end(SMALL)
     assert codes(caplog) == ["[E405]"]
-    assert "acknowledged" not in caplog.text
+    assert "did not acknowledge" not in caplog.text
 
 
 def test_after_a_short_session_messages_are_sent_one_at_a_time(sessions):

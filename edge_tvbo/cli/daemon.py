@@ -48,7 +48,9 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
     version. systemd does not restart a daemon that exits with this status.
     """
     if sys.__stderr__:
-        faulthandler.enable(sys.__stderr__)  # systemd sends SIGABRT to a daemon that hangs
+        # systemd sends SIGABRT to a daemon that hangs. faulthandler can crash while it reads the
+        # frames of a running thread, such as that of an attempt to connect.
+        faulthandler.enable(sys.__stderr__, all_threads=False)
     from edge_tvbo.daemon import app
     from edge_tvbo.daemon.log_format import start as start_log
 

@@ -42,11 +42,15 @@ pytestmark = pytest.mark.broker
 
 
 def blocking(seconds):
-    """Return a program that runs the daemon; the signal SIGUSR1 blocks its loop for a while."""
+    """Return a program that runs the daemon; the signal SIGUSR1 blocks its loop for a while.
+
+    Meanwhile, another thread runs, as while the daemon connects.
+    """
     return f"""
 import os
 import socket
 import time
+from threading import Thread
 
 from edge_tvbo.cli import main
 from edge_tvbo.daemon import status_dump
@@ -56,6 +60,7 @@ def report(status):
         sock.sendto(f"STATUS={{status}}".encode(), os.environ["NOTIFY_SOCKET"])
 
 def block(*_):
+    Thread(target=time.sleep, args=[{seconds}], daemon=True).start()
     report("blocked")
     time.sleep({seconds})
     report("released")
@@ -245,6 +250,7 @@ def test_an_aborted_daemon_logs_the_functions_in_which_its_loop_is_blocked(tmp_p
     _, fatal, traceback = systemd.log.read_text().partition("Fatal Python error: Aborted\n")
     assert fatal
     assert re.search(r'daemon/daemon\.py", line \d+ in dump_status\n', traceback)
+    assert traceback.count("most recent call first") == 1  # not of the other thread
 
 
 def test_a_hanging_or_dead_broker_does_not_stop_the_watchdog_messages(systemd, broker):

@@ -1,7 +1,7 @@
-"""Fingerprint: digests by which a snapshot recognises the field that it was made for.
+"""Fingerprint: how a snapshot recognises its field and its kind, in spite of rounding errors.
 
 Two processors, or two versions of a library, can compute the same number with different last bits,
-because their functions exp, log and pow round differently. All comparisons in this module allow
+because their functions exp, log and pow round differently. The comparisons of this module allow
 such differences.
 """
 
@@ -16,9 +16,9 @@ from edge_tvbo.numerics.types import Array
 
 AsBytes = Callable[[Array], Iterable[bytes | memoryview]]
 
-PRECISION = 24  # bits that remain of the largest number of a rounded array
-ROWS = 64  # of a rounded array that are in memory at the same time
-REL_TOLERANCE = 1e-9  # of two numbers that count as equal
+PRECISION = 24  # number of bits to which the largest number of an array is rounded
+ROWS = 64  # number of rows of an array that are rounded at the same time
+REL_TOLERANCE = 1e-9  # largest relative difference of two numbers that count as equal
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 
 
@@ -28,8 +28,8 @@ class Fingerprint(NamedTuple):
     If only the last bits of the numbers differ, the rounded digests are equal.
     """
 
-    exact: str  # of all bits; the only digest in snapshots of version 0.1.0
-    rounded: str = ""  # of rounded numbers; "" if a snapshot does not contain it
+    exact: str  # digest of all bits; the only digest in snapshots of version 0.1.0
+    rounded: str = ""  # digest of rounded numbers; "" if there is none
 
     def agrees(self, other: "Fingerprint") -> bool:
         """Return whether both fingerprints are of the same field, apart from rounding errors."""

@@ -221,7 +221,7 @@ def endured(directory, broker, readings, up, away):
     """Run and check all that does not depend on the speed of the machine.
 
     Returns the growth of memory in MiB per 100 000 readings, the latencies in s, the processor time
-    of the loop's longest turns but 1 % in ms, and a text.
+    in ms that 99 % of the loop's turns do not exceed, and a text.
     """
     daemon = Daemon(directory)
     text = CONFIG.format(port=broker.port, sensors=json.dumps(SENSORS))

@@ -11,6 +11,7 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.fingerprint import Fingerprint, kinds_agree, rounded
 from edge_tvbo.models.spatial_kernels import SpatialKernel
+from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
 
 PLACES = np.random.default_rng(1).uniform(size=(150, 2))
@@ -94,3 +95,22 @@ def test_a_snapshot_of_another_processor_is_restored_and_one_of_another_kernel_i
 
     with pytest.raises(SnapshotError, match="another kernel"):
         make_policy(name, field(1.00001 * K), seed=0).restore(there.snapshot())
+
+
+@pytest.mark.parametrize("restore", ["restore", "restore_sensors"])
+def test_a_structural_model_continues_from_a_snapshot_of_another_processor(restore):
+    """The scale of a field is a root by pow, which rounds differently, too."""
+
+    def auto(kernel, scale):
+        structure = prior_structure(kernel, 600.0)
+        names = [f"s{i}" for i in range(len(kernel))]
+        made = SensorField(names, kernel, 0.01, scale=scale, structure=structure)
+        return make_policy("auto", made, seed=0)
+
+    kernel, scale = K[:12, :12] / 4.0, 2.0**0.5
+    there = auto(elsewhere(kernel, 5), math.nextafter(scale, 9.0))
+    there.observe(there.select().arm, 3.0)
+    here = auto(kernel, scale)
+    getattr(here, restore)(there.snapshot())
+    np.testing.assert_allclose(here.posterior()[0], there.posterior()[0], rtol=1e-6, atol=1e-9)
+    assert here.observations == there.observations

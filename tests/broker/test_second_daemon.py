@@ -50,7 +50,7 @@ class House:
         self.daemons = daemons
         self.driver.online()
 
-    def until(self, condition, within=30.0):
+    def until(self, condition, within=60.0):
         deadline = time.monotonic() + within
         while not condition():
             assert time.monotonic() < deadline

@@ -5,6 +5,7 @@ import time
 from contextlib import closing
 
 import pytest
+from edge_tvbo_adapters.mqtt.outbox import MAX_IN_FLIGHT
 from support.gateway import Gateway
 from support.proxy import Proxy
 
@@ -66,7 +67,11 @@ def test_the_first_sensor_is_activated_although_the_broker_answers_late(gateway)
 
 
 def test_while_the_network_carries_nothing_no_sensor_is_blamed_or_charged(gateway):
-    """The window of 20 messages and the queue are full: most activations never leave."""
+    """The window of 20 messages and the queue are full: most activations never leave.
+
+    On a busy machine, this takes so long that the session ends. Then the daemon cannot know which
+    of the activations in the window have arrived, and no energy is refunded for them.
+    """
     gateway.start()
     gateway.wait_for_activations(5)
     earlier = gateway.log_text()
@@ -87,4 +92,5 @@ def test_while_the_network_carries_nothing_no_sensor_is_blamed_or_charged(gatewa
     assert "was not delivered" in gateway.log_text()
     unsent = health["interval"] + 1 - len(gateway.activations)
     assert unsent > 10
-    assert 10 <= health["energy"]["spent"] <= len(gateway.activations)
+    unknown = MAX_IN_FLIGHT if "connected again" in outage else 0
+    assert 10 <= health["energy"]["spent"] <= len(gateway.activations) + unknown

@@ -12,6 +12,7 @@ BROWSERS = ("/usr/lib/chromium/chromium-headless-shell", "chromium", "chromium-b
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 DRIVER = shutil.which("chromedriver")
 AXE = ROOT / "build" / "axe.min.js"
+SCRIPT_TIMEOUT_S = 120.0  # ten times as long as axe-core takes on a busy machine
 
 OVERLAPPING_CARDS = """
 const boxes = [...document.querySelectorAll("header, .card:not([hidden])")]
@@ -70,6 +71,7 @@ def chromium():
     options.add_argument("--hide-scrollbars")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver.set_script_timeout(SCRIPT_TIMEOUT_S)
     yield driver
     driver.quit()
 

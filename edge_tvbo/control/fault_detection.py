@@ -227,10 +227,10 @@ class FaultDetector:
             return self._try_again(arm, value, deviation / sqrt(usual.square), interval)
         error = deviation if prediction.informed else 0.0
         z = error / sqrt(usual.square)
-        kind = self._find_fault(arm, value, z, prediction, at)
+        kind = self._find_fault(arm, value, z, prediction, at, interval)
         if prediction.informed:
             usual.learn_square(error)
-        evidence.last, evidence.known, evidence.read_at = value, 1, at
+        evidence.read_at = at
         self._newest = arm
         if kind and not self.limit_reached:
             self._exclude(arm, kind, value, prediction.mean, interval)
@@ -249,19 +249,39 @@ class FaultDetector:
         This evidence need not be enough to report a fault.
         """
         evidence = self._evidence[arm]
-        return evidence.unit_count > 0 or evidence.may_be_stuck(self._usual, self._threshold)
+        is_stuck = evidence.may_be_stuck(self._usual, self._stuck_threshold(arm))
+        return evidence.unit_count > 0 or is_stuck
+
+    def _stuck_threshold(self, arm: int) -> float:
+        """Return the evidence, in nats, from which on the detector calls `arm` stuck.
+
+        If `arm` was faulty before, twice as much evidence is needed: probably, the sensor was in
+        order, and repeats its readings more often than the others.
+        """
+        return self._threshold * (2.0 if self._faults[arm].tries else 1.0)
 
     def _find_fault(
-        self, arm: int, value: float, z: float, prediction: PredictedReading, at: float
+        self,
+        arm: int,
+        value: float,
+        z: float,
+        prediction: PredictedReading,
+        at: float,
+        interval: int,
     ) -> FaultKind | None:
         """Return the kind of fault that the detector's tests find, if any.
 
-        If the prediction is not `informed`, only the test for "stuck" is run.
+        The test for "stuck" uses only the first reading of the sensor in each interval: with
+        several readings in an interval, working sensors repeat their readings more often than the
+        threshold assumes. If the prediction is not `informed`, only this test is run.
         """
         evidence, usual, enough = self._evidence[arm], self._usual, self._threshold
         kind: FaultKind | None = None
-        if evidence.test_repetition(value, z, prediction, usual, enough):
-            kind = "stuck"
+        if not evidence.known or evidence.tested_in != interval:
+            threshold = self._stuck_threshold(arm)
+            if evidence.test_repetition(value, z, prediction, usual, threshold):
+                kind = "stuck"
+            evidence.last, evidence.known, evidence.tested_in = value, 1, interval
         if not prediction.informed:
             return kind
         evidence.add_error(z)
@@ -302,7 +322,7 @@ class FaultDetector:
         """Return whether the detector must read another sensor to decide whether `arm` is stuck."""
         if arm != self._newest or arm < 0 or arm in self._faulty:
             return False
-        return self._evidence[arm].wants_comparison(self._usual, self._threshold)
+        return self._evidence[arm].wants_comparison(self._usual, self._stuck_threshold(arm))
 
     # --- faulty sensors -------------------------------------------------------------------------
 
@@ -333,17 +353,19 @@ class FaultDetector:
         """Compare a faulty sensor's reading with the estimate, if the sensor's retry is due."""
         evidence, fault = self._evidence[arm], self._faults[arm]
         kind = KINDS[fault.kind - 1]
-        repeats = value == evidence.last
-        evidence.last = value
+        evidence.last, evidence.tested_in = value, interval
         if interval < fault.retry:
             return self._unused
-        if abs(z) > AGREEING_STDS[kind] or (kind == "stuck" and repeats):
+        is_still_stuck = kind == "stuck" and value == fault.detail[0]
+        if abs(z) > AGREEING_STDS[kind] or is_still_stuck:
             fault.agreed = 0
             self._postpone(fault, interval)
             return self._unused
         fault.agreed += 1
         if fault.agreed < AGREEING[kind]:
             return self._unused
+        if kind == "stuck":
+            self._usual.add_ended_repetitions(int(fault.detail[2]))
         self._clear(arm)
         return FaultTestResult(usable=True, event="sensor-agrees")
 

@@ -45,8 +45,9 @@ class FaultEvidence:
     contains each attribute under its name.
     """
 
-    last: float = 0.0  # last reading, in the field's unit
+    last: float = 0.0  # last reading that was tested for repetition, in the field's unit
     known: int = 0  # 1 if the sensor has sent a reading
+    tested_in: int = 0  # the interval of the reading `last`
     repeats: int = 0  # how often in a row the last reading was repeated
     stuck: float = 0.0
     changes_before: float = 0.0  # `changes` of the statistics at the first repetition

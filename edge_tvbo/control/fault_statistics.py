@@ -83,6 +83,14 @@ class FaultStatistics:
         self._next_tries -= later
         self._next_repeats -= later
 
+    def add_ended_repetitions(self, repeats: int) -> None:
+        """Add back what `remove_repetitions` removed: the sensor reports other values again.
+
+        The sensor may have been in order, and its next readings may repeat as often.
+        """
+        self._next_tries += repeats
+        self._next_repeats += max(0.0, repeats - 1.0)
+
     def repetition_evidence(self, own: float, expected: float) -> float:
         """Return ln(1/p), where p is the chance of `own` repetitions by a working sensor.
 

@@ -179,6 +179,46 @@ def test_sensors_with_steps_of_half_a_degree_are_not_stuck(seed):
     assert not any(events)
 
 
+def test_a_working_sensor_that_reports_often_is_not_stuck():
+    """Runs of dozens of identical readings are usual if a sensor reports each minute."""
+    generator, detector = np.random.default_rng(12), detector_of()
+    levels, events = np.zeros(M), []
+    for t in range(60 * 24 * 4):
+        levels = 0.997 * levels + 0.03 * generator.standard_normal(M)
+        for arm in range(M):
+            value = round((20.0 + float(levels[arm])) * 2) / 2
+            expected = PredictedReading(20.0 + float(levels[arm]), 0.3, informed=True)
+            events.append(detector.test(arm, value, expected, 60.0 * t, t // 10).event)
+    assert not any(events)
+
+
+def test_a_stuck_sensor_that_repeats_another_value_is_taken_back():
+    generator, detector = np.random.default_rng(7), detector_of()
+    steps = [(t, t % M, float(generator.standard_normal())) for t in range(30 * M)]
+    feed(detector, steps, lambda t, arm, e: 21.3 if arm == 4 else 20.0 + e)
+    begin = max(detector.retry_interval(4), 30 * M)
+    kept = feed(detector, [(0, 4, 1.3)], begin=begin)
+    assert kept == [] and detector.retry_interval(4) > begin
+
+    begin = detector.retry_interval(4)
+    later = [(t, 4, 0.5) for t in range(3)]
+    assert feed(detector, later, begin=begin) == [(begin + 2, 4, "sensor-agrees")]
+
+
+def test_repetitions_of_a_sensor_that_is_not_stuck_count_as_usual():
+    """After a false alarm, the next one needs more repetitions."""
+    detector, generator = detector_of(), np.random.default_rng(13)
+    counts, begin = [], 0
+    for _ in range(4):
+        steps = [(t, t % M, float(generator.standard_normal())) for t in range(60 * M)]
+        feed(detector, steps, lambda t, arm, e: 21.3 if arm == 4 else 20.0 + e, begin)
+        counts.append(detector.fault(4).count)
+        begin = max(detector.retry_interval(4), begin + 60 * M)
+        feed(detector, [(t, 4, 0.1 * t) for t in range(3)], begin=begin)
+        begin += 3
+    assert counts == sorted(counts) and counts[0] < counts[-1]
+
+
 def test_repaired_sensor_is_taken_back_after_three_agreeing_readings():
     generator, detector = np.random.default_rng(7), detector_of()
     steps = [(t, t % M, float(generator.standard_normal())) for t in range(30 * M)]

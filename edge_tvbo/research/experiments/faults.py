@@ -107,7 +107,7 @@ class FaultySensors(SplitExperiment):
     name = "FAULTS"
     title = "faulty sensors"
     runs = 24
-    revision = 3
+    revision = 4
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
         """Compare the results of FAULTS with the goals for faulty sensors."""

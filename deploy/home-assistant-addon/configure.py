@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+from edge_tvbo.messages.sensor_ids import ids
+
 OPTIONS = Path(os.environ.get("OPTIONS", "/data/options.json"))
 OWN = Path("/config")  # the folder of the add-on in addon_configs
 WRITTEN = Path(os.environ.get("TMPDIR", "/tmp")) / "edge-tvbo"
@@ -62,14 +64,25 @@ def lines(options: Mapping[str, Any], broker: Mapping[str, Any]) -> Iterator[str
     for name in ("unit", "objective", "interval"):
         yield f"{name} = {toml(options[name])}"
     yield f"kernel = {kernel(options)}"
-    sensors = options["sensors"]
-    yield f"sensors = {toml([each['id'] for each in sensors])}"
-    if placed(sensors):
-        places = [f"{toml(each['id'])} = {toml([each['x'], each['y']])}" for each in sensors]
-        yield f"positions = {{ {', '.join(places)} }}"
+    yield from sensor_lines(options["sensors"])
     format = {key: options[key] for key in ("topic", "payload", "value") if options.get(key)}
-    pairs = ", ".join(f"{key} = {toml(text)}" for key, text in format.items())
-    yield f"reading = {{ {pairs} }}"
+    yield f"reading = {table(format)}"
+
+
+def sensor_lines(sensors: list[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines of the add-on's sensors: their ids, and their names and positions by id.
+
+    The option `id` of a sensor is its name in the topic. If two names are equal, their ids are
+    equal, too, and the daemon rejects the configuration.
+    """
+    names = ids(dict.fromkeys(each["id"] for each in sensors))
+    id_of = {name: id for id, name in names.items()}
+    yield f"sensors = {toml([id_of[each['id']] for each in sensors])}"
+    if others := {id: name for id, name in names.items() if id != name}:
+        yield f"names = {table(others)}"
+    if placed(sensors):
+        positions = {id_of[each["id"]]: [each["x"], each["y"]] for each in sensors}
+        yield f"positions = {table(positions)}"
 
 
 def kernel(options: Mapping[str, Any]) -> str:
@@ -87,6 +100,11 @@ def kernel(options: Mapping[str, Any]) -> str:
 def placed(sensors: list[Mapping[str, Any]]) -> bool:
     """Return whether every sensor in the add-on's options has a position."""
     return all("x" in each and "y" in each for each in sensors)
+
+
+def table(items: Mapping[str, Any]) -> str:
+    """Return an inline table of the add-on's configuration."""
+    return f"{{ {', '.join(f'{toml(key)} = {toml(value)}' for key, value in items.items())} }}"
 
 
 def toml(value: Any) -> str:

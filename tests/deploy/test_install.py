@@ -20,6 +20,7 @@ from support.paths import DEPLOY, TESTS
 
 from edge_tvbo import __version__
 from edge_tvbo.cli.settings import settings_of
+from edge_tvbo.errors import ConfigError
 
 INSTALL = DEPLOY / "install.sh"
 ADD_ON = DEPLOY / "home-assistant-addon"
@@ -464,6 +465,32 @@ def test_the_options_of_the_add_on_give_a_valid_configuration_with_a_faked_super
     assert field.kernel.name == ("matern-5/2" if places[0] else "exchangeable")
     assert field.kernel.length_scale == (6.0 if places[0] else None)
     assert field.activate.mode == "advise"
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_the_add_on_accepts_the_names_that_zigbee2mqtt_uses_with_a_faked_supervisor(
+    tmp_path, placed
+):
+    names = {"Kuche": "Küche", "Entrance-hall": "Entrance hall", "attic": "attic"}
+    places = {id: (float(number), 0.5) for number, id in enumerate(names)} if placed else {}
+    sensors = [{"id": names[id], "x": x, "y": y} for id, (x, y) in places.items()]
+    sensors = sensors or [{"id": name} for name in names.values()]
+
+    field = settings_of(Path(configured(tmp_path, OPTIONS | {"sensors": sensors}))).fields[
+        "temperature"
+    ]
+
+    assert field.sensors == tuple(names)
+    assert {id: field.names.get(id, id) for id in field.sensors} == names
+    assert (field.positions or {}) == places
+
+
+@pytest.mark.parametrize("name", ["hall", "Küche"])
+def test_the_add_on_rejects_a_sensor_that_is_listed_twice_with_a_faked_supervisor(tmp_path, name):
+    path = Path(configured(tmp_path, OPTIONS | {"sensors": [{"id": name}, {"id": name}]}))
+
+    with pytest.raises(ConfigError, match="sensors"):
+        settings_of(path)
 
 
 @pytest.mark.parametrize("value", [{}, {"value": "humidity"}])

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 
 import msgspec
+from msgspec.structs import replace
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.documents import Notice
-from edge_tvbo_adapters.dashboard.frames import DashboardField, Frame, frames_of
+from edge_tvbo_adapters.dashboard.frames import DashboardField, Frame, frames_of, is_of_interval
 from edge_tvbo_adapters.dashboard.history import DecisionHistory
 
 log = logging.getLogger(__name__)
@@ -41,23 +42,53 @@ def recorded_day(
 ) -> RecordedDay:
     """Return the recorded day `day` of the field `name`; the newest day if `day` is not recorded.
 
-    If an interval is both in the history and in `live_frames`, the live frame is used.
+    If an interval is both in the history and in `live_frames`, its two frames are combined. Where
+    the two differ, the newer decision and the values of the live frame are used.
     """
-    frames, notices, complete = _stored(name, field, open_history)
-    frames.update((_sortable(each.decision.at), each) for each in live_frames)
+    stored, notices, complete = _stored(name, field, open_history)
+    frames = _merged([*stored, *live_frames])
     notices.update((_key(each), each) for each in live_notices)
-    days = sorted({at[:10] for at in frames})
+    days = sorted({each.decision.at[:10] for each in frames})
     chosen = day if day in days else days[-1] if days else ""
     before = _last([each for _, each in sorted(notices.items()) if each.at[:10] < chosen])
-    earlier = [each for at, each in frames.items() if at[:10] < chosen]
+    earlier = [each for each in frames if each.decision.at[:10] < chosen]
     return RecordedDay(
         days,
         chosen,
-        [frames[at] for at in sorted(frames) if at[:10] == chosen],
+        [each for each in frames if each.decision.at[:10] == chosen],
         [each for _, each in sorted(notices.items()) if each.at[:10] == chosen],
         [each for each in before if not _is_over(each, earlier)],
         complete,
     )
+
+
+def _merged(frames: Iterable[Frame]) -> list[Frame]:
+    """Return the frames of a recorded day in the order of time, one for each interval."""
+    merged: list[Frame] = []
+    for frame in sorted(frames, key=lambda each: _sortable(each.decision.at)):
+        if merged and is_of_interval(frame.decision, merged[-1].decision):
+            merged[-1] = _combined(merged[-1], frame)
+        else:
+            merged.append(frame)
+    return merged
+
+
+def _combined(earlier: Frame, frame: Frame) -> Frame:
+    """Return the recorded `frame`, completed by an `earlier` frame of the same interval.
+
+    The history may not yet contain a reply, and the dashboard may have missed messages. If the two
+    decisions differ, the reply and the estimates of `earlier` do not belong to `frame`.
+    """
+    readings = earlier.readings | frame.readings
+    if earlier.decision != frame.decision:
+        begin = earlier.begin or earlier.decision.at
+        return replace(frame, readings=readings, begin=begin)
+    missing = {
+        name: getattr(earlier, name)
+        for name in Frame.__struct_fields__
+        if getattr(frame, name) is None
+    }
+    return replace(frame, readings=readings, **missing)
 
 
 def _last(notices: Iterable[Notice]) -> list[Notice]:
@@ -87,22 +118,22 @@ def _is_over(notice: Notice, frames: Iterable[Frame]) -> bool:
 
 def _stored(
     name: str, field: DashboardField, open_history: Callable[[], DecisionHistory] | None
-) -> tuple[dict[str, Frame], dict[tuple[str, str], Notice], bool]:
+) -> tuple[list[Frame], dict[tuple[str, str], Notice], bool]:
     """Return the frames and notices for recorded days, and whether the history was readable.
 
-    Frames and notices are two dicts. The key of a frame is the time of its decision. The key of a
-    notice is its time and its text.
+    The frames are in the order of the history. The notices are a dict; the key of a notice is its
+    time and its text.
     """
     if open_history is None:
-        return {}, {}, True
+        return [], {}, True
     try:
         with closing(open_history()) as history:
             count = min(MAX_ENTRIES, max(1, MAX_CELLS // len(field.sensors)))
             entries = history.newest(name, count)[::-1]
     except DataError as error:
         log.warning("%s", error)  # the text names a file, so the page does not show it
-        return {}, {}, False
-    frames = {_sortable(each.decision.at): each for each in frames_of(entries, field)}
+        return [], {}, False
+    frames = list(frames_of(entries, field))
     return frames, {_key(each): each for entry in entries for each in entry.notices}, True
 
 

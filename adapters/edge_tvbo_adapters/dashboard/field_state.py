@@ -15,7 +15,6 @@ from edge_tvbo.messages.documents import (
     Hotspot,
     Notice,
     PublishedPosterior,
-    Reason,
 )
 from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo_adapters.dashboard.frames import (
@@ -25,6 +24,7 @@ from edge_tvbo_adapters.dashboard.frames import (
     Selection,
     course_point,
     frames_of,
+    is_of_interval,
     selection_of,
 )
 from edge_tvbo_adapters.dashboard.history import DecisionHistory
@@ -89,7 +89,7 @@ class DashboardFieldState:
         If the last frame is of the same interval, the decision of this frame is replaced instead. A
         retained decision that is already in one of the frames is ignored. After a restart without
         stored state, a daemon counts its intervals from 0 again. Then another interval can have the
-        same number as the interval of the last frame; see `_is_of_interval`.
+        same number as the interval of the last frame; see `is_of_interval`.
 
         Raises `ValueError` if the time of the decision is invalid, `UnknownSensor` if its sensor
         does not belong to the field, and `OtherUnit` if the decision is in another unit.
@@ -98,7 +98,7 @@ class DashboardFieldState:
         self._check_known([decision.sensor])
         self._check_unit(decision.unit)
         last = self.frames[-1] if self.frames else None
-        if last and _is_of_interval(decision, last.decision):
+        if last and is_of_interval(decision, last.decision):
             if last.decision == decision:
                 return
             begin = last.begin or last.decision.at
@@ -270,16 +270,3 @@ class DashboardFieldState:
     def _in_field_order(self, posterior: PublishedPosterior, values: list[float]) -> list[float]:
         by_sensor = dict(zip(posterior.sensors, values, strict=True))
         return [by_sensor.get(sensor, nan) for sensor in self._order]
-
-
-def _is_of_interval(decision: Decision, last: Decision) -> bool:
-    """Return whether `decision` and `last`, the dashboard's last decision, share an interval.
-
-    The two decisions must have the same interval number. A restarted daemon can repeat a number.
-    Therefore, the decisions must also have the same time, or `decision.earlier` must contain the
-    sensor of `last`. This second condition does not apply to a decision that a command has
-    requested.
-    """
-    return decision.interval == last.interval and (
-        decision.at == last.at or last.sensor in decision.earlier or decision.reason is Reason.ASKED
-    )

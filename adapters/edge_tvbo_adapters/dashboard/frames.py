@@ -191,6 +191,19 @@ def _column(
     return [round(by_sensor.get(sensor, nan), decimals) for sensor in sensors]
 
 
+def is_of_interval(decision: Decision, last: Decision) -> bool:
+    """Return whether two decisions on the dashboard, `last` and then `decision`, share an interval.
+
+    The two decisions must have the same interval number. A restarted daemon can repeat a number.
+    Therefore, the decisions must also have the same time, or `decision.earlier` must contain the
+    sensor of `last`. This second condition does not apply to a decision that a command has
+    requested.
+    """
+    return decision.interval == last.interval and (
+        decision.at == last.at or last.sensor in decision.earlier or decision.reason is Reason.ASKED
+    )
+
+
 def selection_of(frame: Frame) -> Selection:
     """Return the values of a frame that appear in the dashboard's timeline."""
     decision = frame.decision

@@ -1,6 +1,8 @@
 """Dashboard state: any message updates it or is counted, and its size is bounded."""
 
 import json
+from itertools import product
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -555,6 +557,87 @@ def test_recorded_day_merges_history_and_live_frames():
     earlier = recorded_day("heat", FIELD, "2026-11-01", lambda: history, [], [])
     assert earlier.frames[0].decision.interval == 0
     assert recorded_day("heat", FIELD, "1999-01-01", None, [], []).frames == []
+
+
+class Interval(NamedTuple):
+    """Interval with up to two activations, of which the history and the dashboard know some.
+
+    The value of each known activation says whether its end is known, too.
+    """
+
+    stored: list[bool]  # by activation; the last checkpoint is before the other activations
+    received: dict[int, bool]  # by number of the activation; the other decisions were missed
+
+    def newest(self):
+        """Return the number of the newest activation that is known."""
+        return max(len(self.stored) - 1, *self.received, -1)
+
+    def ending(self):
+        """Return how the newest activation ended, if this is known."""
+        newest = self.newest()
+        is_stored = len(self.stored) > newest and self.stored[newest]
+        return "answered" if is_stored or self.received.get(newest) else None
+
+
+STORED = [[], [False], [True], [False, False], [False, True], [True, False], [True, True]]
+RECEIVED = [
+    {number: ended for number, ended in enumerate(each) if ended is not None}
+    for each in product((None, False, True), repeat=2)
+]
+
+
+def activation(interval, number):
+    """Return the decision of an activation: of sensor a, or of sensor b a moment later."""
+    first = decision(3 * interval)
+    later = {"at": decision(3 * interval + 1).at, "sensor": "b", "earlier": ["a"]}
+    return replace(first, interval=interval, **later if number else {})
+
+
+def history_of(known):
+    """Return the history of these intervals."""
+    entries = []
+    for interval, each in enumerate(known):
+        whole = entry(interval)
+        activations = [
+            EarlierActivation(activation(interval, number), whole.record if ended else None)
+            for number, ended in enumerate(each.stored)
+        ]
+        if activations:
+            *earlier, last = activations
+            changes = {"decision": last.decision, "record": last.record, "earlier": tuple(earlier)}
+            entries.append(replace(whole, **changes))
+    return InMemoryHistory(entries)
+
+
+def frames_received(known):
+    """Return the frames of a dashboard that received these messages only."""
+    state = new_state()
+    for interval, each in enumerate(known):
+        for number, ended in sorted(each.received.items()):
+            process(state, "selected", activation(interval, number))
+            if ended and number == each.newest():
+                process(state, "posterior", posterior(interval, "answered", 20.25))
+    return state.fields["heat"].frames
+
+
+def test_recorded_day_has_each_interval_once_with_what_history_or_messages_say():
+    known = [Interval(*each) for each in product(STORED, RECEIVED)]
+    frames = recorded_day(
+        "heat", FIELD, None, lambda: history_of(known), frames_received(known), []
+    ).frames
+
+    shown = [(each.decision, each.ending) for each in frames]
+    assert shown == [
+        (activation(interval, each.newest()), each.ending())
+        for interval, each in enumerate(known)
+        if each.newest() >= 0
+    ]
+    for frame in frames:
+        each = known[frame.decision.interval]
+        if len(each.stored) > each.newest():
+            assert frame.mean is not None and frame.hotspot == "c"
+        if any(each.stored):
+            assert frame.readings
 
 
 def test_recorded_day_begins_with_the_last_notice_of_each_sensor_and_event():

@@ -51,7 +51,9 @@ CONTENT_TYPES = {
 }
 MAX_OPEN_PAGES = 32
 MAX_QUEUED_EVENTS = 256  # for each open page
-MAX_CONNECTIONS = 2 * MAX_OPEN_PAGES
+# After a restart with another configuration, all open pages are loaded again at once. A browser
+# opens up to 6 connections for this, and does not repeat a rejected request for a script.
+MAX_CONNECTIONS = 8 * MAX_OPEN_PAGES
 HEARTBEAT_INTERVAL_S = 5.0
 INTERNAL_ERROR = "an error in the dashboard; the dashboard's log shows it; restart the dashboard"
 SECURITY_HEADERS = {

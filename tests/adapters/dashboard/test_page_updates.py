@@ -262,13 +262,27 @@ def test_dates_of_the_chart_are_those_of_the_clock_after_summer_time(
     assert dates[: dates.index("1 Nov") + 1] == [f"{day} Oct" for day in range(23, 32)] + ["1 Nov"]
 
 
+REJECT_FIRST = """
+const fetchNow = window.fetch;
+window.fetch = async (path) => {
+    if (path !== "fields.json") return fetchNow(path);
+    window.fetch = fetchNow;
+    return { ok: false, status: 503 };
+};
+"""
+
+
 def test_page_that_stays_open_shows_the_sensors_of_a_changed_configuration(
     page, start, field, publish, tmp_path
 ):
-    """The page itself says to restart the dashboard; a page on a wall is never reloaded by hand."""
+    """The page itself says to restart the dashboard; a page on a wall is never reloaded by hand.
+
+    The server rejects the first request, as if too many pages were loaded again at once.
+    """
     dashboard = start(tmp_path, [field])
     publish("selected", decision(0, "2026-11-24T08:00:00Z", "node-1"))
     page.open(dashboard.address)
+    page.script(REJECT_FIRST)
     dashboard.stop()
     config = tmp_path / "quiet.toml"
     config.write_text(

@@ -28,6 +28,7 @@ from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import DataError
 
 SCRIPTS = tuple(sorted(each.name for each in PAGES.glob("*.js")))
+CONNECTIONS_OF_BROWSER = 6  # to one server; Chromium and Firefox open at most this number
 FILES = ("", "style.css", *SCRIPTS)
 PATHS = (
     *FILES,
@@ -175,6 +176,15 @@ def test_number_of_open_pages_is_limited(dashboard):
         response.close()
         connection.close()
         wait_for(open_page)
+
+
+def test_all_open_pages_can_load_the_page_again_at_once(dashboard):
+    """As after a restart of the dashboard; a browser does not repeat a rejected request."""
+    with ExitStack() as stack:
+        for _ in range(MAX_OPEN_PAGES * CONNECTIONS_OF_BROWSER - 1):
+            address = ("127.0.0.1", dashboard.port)
+            stack.enter_context(socket.create_connection(address, timeout=TIMEOUT_S))
+        assert request(dashboard).status == 200
 
 
 def test_slow_page_is_disconnected():

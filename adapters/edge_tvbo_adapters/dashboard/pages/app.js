@@ -24,6 +24,7 @@ const page = {
   day: null, index: 0, timer: null, // the recorded day, the shown interval, the running replay
   dayRequests: 0, // how often a recorded day was requested; only the last request is shown
   source: null, subscribedAt: 0, // the connection of the events, and when it was requested or opened
+  retry: null, // the timer of the next comparison with the server's configuration
   drawing: null, lastEventAt: 0, serverLost: false, clockOffset: 0, // ms that the server's clock is ahead of this one
 };
 const inspect = (id) => { page.inspected = id; draw(); };
@@ -185,11 +186,15 @@ function subscribe() {
   };
 }
 
-// Loads the whole page again if the server has another configuration than the page.
+// Loads the whole page again if the server has another configuration than the page. A server that has just started may be too busy to
+// answer: the pages of all browsers connect again at the same time.
 async function reloadIfChanged() {
-  // If the request fails, the connection of the events fails, too; after it is restored, this function is called again.
-  const config = await fetchConfig().catch(() => page.configText);
-  if (config !== page.configText) location.reload();
+  clearTimeout(page.retry);
+  try {
+    if ((await fetchConfig()) !== page.configText) location.reload();
+  } catch {
+    page.retry = setTimeout(reloadIfChanged, RETRY_DELAY_MS);
+  }
 }
 
 function updateField({ field, selection, course: newest, ...changed }) {

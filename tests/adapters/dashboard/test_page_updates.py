@@ -262,6 +262,24 @@ def test_dates_of_the_chart_are_those_of_the_clock_after_summer_time(
     assert dates[: dates.index("1 Nov") + 1] == [f"{day} Oct" for day in range(23, 32)] + ["1 Nov"]
 
 
+def test_chart_shows_the_intervals_whose_times_are_of_the_present_clock(page, address, publish):
+    """As of a gateway that has no clock of its own: it begins in 1970, until the clock is set."""
+
+    def run(intervals, day):
+        for interval in intervals:
+            at = f"{day}T10:{interval:02}:00Z"
+            publish("selected", decision(interval, at, "node-1"))
+            publish("posterior", posterior(interval, at, 21.0))
+
+    run(range(3), "1970-01-01")
+    page.open(address)
+    page.wait_for_text("course-note", "3 intervals, 1 Jan 1970")
+    run(range(3, 8), "2026-11-24")
+    assert "1970" not in page.wait_for_text("course-note", "5 intervals, ")
+    run([8], "1970-01-01")  # after the next start
+    page.wait_for_text("course-note", "4 intervals, 1 Jan 1970")
+
+
 REJECT_FIRST = """
 const fetchNow = window.fetch;
 window.fetch = async (path) => {

@@ -13,6 +13,8 @@ import { Timeline } from "./timeline.js";
 const HEARTBEAT_TIMEOUT_MS = 12000; // if no event arrives in this time, the server counts as lost
 const CONNECT_TIMEOUT_MS = 4000; // if the server does not answer in this time, the connection is opened again
 const RETRY_DELAY_MS = 2000; // after the server rejected a request
+// A daemon whose clock shows an earlier time has a clock that is not set (daemon/clock.py).
+const RELEASED = Date.UTC(2026);
 const MAX_SELECTIONS = 400, MAX_NOTICES = 200;
 const NO_DATA = { selections: [], decision: null, posterior: null, prediction: null, hotspot: null, alert: null, notices: [] };
 
@@ -48,7 +50,7 @@ function draw() {
   const shown = snapshot.allSelections ?? snapshot.selections;
   drawDecision(snapshot, style.digits);
   drawAlert(snapshot);
-  chart.draw(snapshot, coursePoints(snapshot.field), page.inspected, style.digits);
+  chart.draw(snapshot, coursePoints(snapshot), page.inspected, style.digits);
   timeline.draw(snapshot, scaleOf(shown.map((each) => each.value)), style.digits);
   floorPlan.draw(snapshot, { ...style, inspected });
   drawSensor(snapshot, inspected, style.digits);
@@ -83,10 +85,18 @@ function scaleOf(values) {
   return numbers.length ? new Scale(Math.min(...numbers), Math.max(...numbers)) : new Scale(0, 1);
 }
 
-function coursePoints(field) {
+function coursePoints({ field, decision }) {
   if (page.mode === "live") course.load(field.id, page.inspected);
-  const points = page.mode === "live" ? course.points : recordedCourse(field, page.day.frames, page.inspected);
+  const points = page.mode === "live" ? ofPresentClock(course.points, decision) : recordedCourse(field, page.day.frames, page.inspected);
   return field.has_model ? points : points.map(withoutEstimates);
+}
+
+// The points from before the daemon's clock was set are decades away from the others, so they are not shown together. The newest decision
+// shows whether the clock is set now.
+function ofPresentClock(points, decision) {
+  const isSet = Date.parse(decision?.at) >= RELEASED;
+  const found = points.filter(({ at }) => (at >= RELEASED) === isSet);
+  return found.length ? found : points;
 }
 
 function drawAlert({ alert, live, now, field }) {
@@ -108,9 +118,6 @@ function drawConnections() {
   byId("alarm").hidden = !alarm;
   setText(byId("alarm"), alarm);
 }
-
-// A daemon whose clock shows an earlier time has a clock that is not set (daemon/clock.py).
-const RELEASED = Date.UTC(2026);
 
 // Whether reports of the daemon are missing. The status does not show this: after a power failure, a broker with persistence
 // still has the status "online".

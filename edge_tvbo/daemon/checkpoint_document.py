@@ -196,7 +196,21 @@ def used_number(field: FieldCheckpoint, away: float, every: float | None) -> int
     return field.reserved + max(counts) - resume_point(field, away, every, final=False).intervals
 
 
-def unknown_intervals(field: FieldCheckpoint, away: float) -> int:
-    """Return the number of intervals that may have begun after a checkpoint was written."""
+def unknown_intervals(field: FieldCheckpoint, away: float, *, newest: bool) -> int:
+    """Return the number of intervals that may have begun after a checkpoint was written.
+
+    Killed processes that could not write a checkpoint, because the disk was full, may have begun
+    further intervals, which are not counted.
+
+    The checkpoint reserves numbers for the time until two more checkpoints are written. If it is
+    the `newest`, the process was killed before it wrote the first of them.
+
+    >>> field = FieldCheckpoint(b"", 7, 15, every=600.0, next_in=600.0)
+    >>> [unknown_intervals(field, 36_000.0, newest=newest) for newest in (True, False)]
+    [4, 8]
+    """
     begun = inf if field.every is None or not away else 1 + (away - field.next_in) // field.every
-    return int(max(0, min(begun, field.reserved - field.interval)))
+    reserved = field.reserved - field.interval
+    if newest:
+        reserved = (reserved - (field.intervals - 1)) // 2
+    return int(max(0, min(begun, reserved)))

@@ -189,10 +189,11 @@ class Checkpoints:
                 controller.handle(stepped)
             every, *_ = self._scheduler.next_interval(name)
             begins_in, intervals = resume_point(field, away, every, final=final)
+            unknown = 0 if final else unknown_intervals(field, away, newest=newest)
             controller.reserve_numbers(
-                field.interval if final else used_number(field, away, every),
-                0 if final else unknown_intervals(field, away),
+                field.interval if final else used_number(field, away, every), unknown
             )
+            _log_charge(name, controller, unknown)
             reply = field.reply if continues and controller.keeps_waiting else None
             if reply:
                 reply = replace(reply, due_in=reply.due_in - away)
@@ -323,6 +324,19 @@ def restore_controller(occasion: str, name: str, controller: Controller, snapsho
             log.warning("%s: the field %s starts %s: %s", occasion, name, start, why)
         return False
     return True
+
+
+def _log_charge(name: str, controller: Controller, unknown: int) -> None:
+    """Log that the energy budgets of a field are charged for `unknown` intervals, if they are."""
+    settings = controller.settings
+    is_limited = settings.energy is not None and settings.energy.limits_activations
+    if unknown and settings.sends_commands and is_limited:
+        log.info(
+            "state: the daemon did not stop normally, and may have activated sensors of the field "
+            "%s after it stored this state: the energy budgets are charged for %s",
+            name,
+            counted(unknown, "interval"),
+        )
 
 
 def _start(controller: Controller) -> str:

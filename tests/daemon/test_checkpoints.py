@@ -318,24 +318,44 @@ def test_a_document_waits_until_the_loop_knows_that_the_clock_was_stepped(timed)
     assert life.checkpoints.wake_at() == timed.elapsed() + 900.0
 
 
-LIVES = st.lists(st.tuples(st.integers(0, 80), st.booleans(), st.integers(0, 80)), max_size=8)
+ENDS = st.sampled_from(["stop", "kill", "damage"])  # damage: the newest checkpoint is damaged
+LIVES = st.lists(st.tuples(st.integers(0, 80), ENDS, st.integers(0, 80)), max_size=8)
 
 
-@given(LIVES, st.integers(1, 6))
+@given(LIVES, st.integers(1, 12))
 def test_no_period_costs_more_than_the_budget_after_any_number_of_kills(lives, budget):
-    """Each process, in steps of 50 s: how long it runs, whether it is killed, and the pause."""
+    """Each process, in steps of 50 s: how long it runs, how it ends, and the pause."""
     budgets = BudgetSettings((1.0, 1.0), (inf, inf), period=10, field=float(budget))
     energy = energy_settings(budgets, ("a", "b"))
     clock, stored, activated = Time(), [], []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoints.time, "monotonic", lambda: clock.now.monotonic)
-        for alive, killed, dead in lives:
+        for alive, end, dead in lives:
             life = Life(clock, stored, energy=energy)
             activated += [at for _, at in life.live(50.0 * alive)]
-            if not killed:
+            if end == "stop":
                 life.checkpoints.close()
+            elif end == "damage" and len(stored) > 1:
+                stored[0] = stored[0][:-1]
             clock.move(50.0 * dead)
     assert all(sum(at <= each < at + 5999.0 for each in activated) <= budget for at in activated)
+
+
+@pytest.mark.parametrize(("damaged", "charged"), [(False, 4), (True, 8)])
+def test_a_power_cut_costs_only_the_intervals_until_a_checkpoint_was_due(
+    timed, caplog, damaged, charged
+):
+    """With twice as many, a field could spend its whole budget without an activation."""
+    caplog.set_level(logging.INFO)
+    stored, energy = [], EnergySettings(field_budget=24.0)
+    Life(timed, stored, energy=energy).checkpoints.save()
+    if damaged:
+        stored[0] = stored[0][:-1]
+    timed.reboot(36_000.0)
+    after = Life(timed, stored, energy=energy)
+    activated = after.live(600.0)
+    assert after.controller.health().energy.spent == charged + len(activated)
+    assert f"are charged for {charged} intervals" in caplog.text
 
 
 # --- an awaited reply -----------------------------------------------------------------------------

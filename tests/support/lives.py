@@ -61,6 +61,7 @@ class Memory:
         return ""
 
     def set_aside(self, generation, why):
+        self.kept[int(generation)] = b""
         return f"{generation} is {why}"
 
     def demote_newest(self):

@@ -238,5 +238,6 @@ class ReadingHandler:
             return []
         commands: list[Command] = [state.notice("sensor-back", at, state.sensors[arm])]
         if state.health.only_one_responsive:
+            state.health.shorten_back_offs(state.used)
             commands.append(state.notice("some-back", at))
         return commands

@@ -58,7 +58,8 @@ class SensorHealth:
     A sensor is backed off when it becomes unresponsive: it is ineligible for 1 interval. If it
     times out again after this interval, it is ineligible for 2 intervals, the next time for 4, 8,
     and so on, but for at most `max_backoff` intervals. After each back-off, the sensor is eligible
-    again. A reading of the sensor ends the back-off.
+    again. A reading of the sensor ends the back-off. If all sensors were unresponsive, the first
+    reading also shortens the back-offs of the other sensors.
 
     Parameters
     ----------
@@ -122,6 +123,16 @@ class SensorHealth:
         sensor.misses = sensor.retry = 0
         self._count -= 1
         return True
+
+    def shorten_back_offs(self, interval: int) -> None:
+        """End the back-off of each unresponsive sensor after `interval`, and count it as the first.
+
+        After all sensors were unresponsive, the first reading shows that their failures probably
+        had a common cause, such as a broken gateway, which is over for the other sensors, too.
+        """
+        for sensor in self._sensors:
+            if sensor.misses:
+                sensor.misses, sensor.retry = 1, min(sensor.retry, interval + 1)
 
     def mark_implausible(self, arm: int) -> None:
         """Record in the health of `arm` that its reply was implausible.

@@ -619,6 +619,42 @@ def test_when_all_sensors_are_unresponsive_each_is_probed_in_turn_until_one_repl
     assert set(controller.health().suspects) == set(NAMES) - {activated}
 
 
+def test_after_an_outage_of_all_sensors_each_is_eligible_in_the_interval_after_the_first_reply():
+    """The sensor that replied first was polled alone for up to `max_backoff` intervals."""
+    controller, n = controller_of("round-robin", max_backoff=64), 0
+    for n in range(100):
+        begin(controller, n * STEP)
+        miss(controller, n * STEP + 20)
+    (first,) = {begin(controller, 100 * STEP).sensor}
+    controller.handle(reading(first, 20.0, 100 * STEP + 1))
+    polled = []
+    for n in range(101, 101 + len(NAMES)):
+        polled.append(begin(controller, n * STEP).sensor)
+        controller.handle(reading(polled[-1], 20.0, n * STEP + 1))
+    assert sorted(polled) == sorted(NAMES)
+    assert controller.health().suspects == []
+
+
+def test_a_sensor_that_is_still_lost_after_an_outage_of_all_sensors_is_backed_off_again():
+    """The policy selects the sensor a whenever it is eligible."""
+    controller = controller_of("gp-ucb", field_of(("a", "b")), {"beta": 1.0}, max_backoff=64)
+    for n in range(20):
+        controller.handle(reading("b", 0.0, float(n)))
+        controller.handle(reading("a", 40.0, float(n)))
+    for n in range(1, 100):
+        begin(controller, n * STEP)
+        miss(controller, n * STEP + 20)
+    controller.handle(reading("b", 0.0, 99 * STEP + 30))
+    tried = []
+    for n in range(100, 120):
+        if begin(controller, n * STEP).sensor == "a":
+            tried.append(n)
+            miss(controller, n * STEP + 20)
+        else:
+            controller.handle(reading("b", 0.0, n * STEP + 1))
+    assert tried == [100, 103, 108, 117]  # after back-offs of 2, 4 and 8 intervals
+
+
 def test_unsolicited_reading_clears_an_unresponsive_sensor():
     controller = controller_of("round-robin")
     begin(controller, 0.0)

@@ -157,13 +157,14 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Meta(
             description="The daemon reconnects to the broker after this time without a reading from"
-            " any sensor. While commands have paused all fields, no reading is expected.",
+            " any sensor. No reading is expected from a field that is paused, or whose energy"
+            " budgets and batteries allow no sensor to be activated.",
             extra=duration(
                 "1s",
                 default="3 times the longest interval, at least 1min. Fields with interval"
                 ' "on-reading", with a mode other than "live" or with an energy budget are ignored;'
-                " if there are no other fields, or while all other fields are paused, the daemon"
-                " never reconnects for this reason",
+                " if there are no other fields, or while no reading is expected from them, the"
+                " daemon never reconnects for this reason",
             ),
         ),
     ] = None

@@ -288,6 +288,16 @@ class Controller:
         """Return whether the controller ignores all sensors except `sensor`."""
         return self._state.ignored.is_last(self._state.arms[sensor])
 
+    @property
+    def expects_readings(self) -> bool:
+        """Whether the controller expects readings: it is not paused, and can activate a sensor.
+
+        If the budgets and the batteries allow no sensor to be activated, it expects no readings. If
+        it sends no commands, the budgets and the batteries do not matter.
+        """
+        energy = self._state.energy if self.settings.sends_commands else None
+        return not self._state.paused and (energy is None or bool(energy.affordable().any()))
+
     def can_afford(self, sensor: str) -> bool:
         """Return whether the controller's budgets and the battery allow activating `sensor`."""
         energy = self._state.energy

@@ -126,7 +126,7 @@ class DecisionBuilder:
         if self._with_text:
             second = self._runner_up(choice, mean, std, eligible, stated)
             factors += self._factors(choice, figures, bound, mean, second, stated)
-            if eligible is not None and because is None:
+            if eligible is not None and because in (None, Reason.SAVED):
                 arms = _by_bound(np.flatnonzero(~eligible), choice, mean, std)
                 ineligible = ineligible_reasons(arms[:MAX_INELIGIBLE])
                 factors += self._ineligible_texts(ineligible, len(arms))

@@ -245,14 +245,13 @@ class EnergyBudget:
     def fact(self) -> EnergyFact:
         """Return the remaining energy, for the texts on decisions.
 
-        If the field has a budget, return the energy that is left of this budget. If only the
-        sensors have budgets, return the number of sensors that have energy for an activation.
+        If the field has a budget, return the energy that is left of this budget. Otherwise, return
+        the number of sensors whose budget and battery allow an activation.
         """
         left = np.maximum(self._left(), 0.0)
         if left[-1] < inf:
             return FieldEnergyLeft(float(left[-1]), float(self._limits[-1]), self._budgets.unit)
-        able = int(np.count_nonzero(self._costs <= self._spendable()[:-1]))
-        return SensorsWithEnergy(able, len(self._costs))
+        return SensorsWithEnergy(int(np.count_nonzero(self.affordable())), len(self._costs))
 
     # --- snapshots ------------------------------------------------------------------------------
 

@@ -113,9 +113,9 @@ class FieldEnergyLeft(msgspec.Struct, frozen=True):
 
 
 class SensorsWithEnergy(msgspec.Struct, frozen=True):
-    """Number of sensors with energy for an activation.
+    """Number of sensors whose budget and battery allow an activation.
 
-    This fact is used if the sensors have energy budgets and the field has none.
+    This fact is used if the field as a whole has no budget.
     """
 
     sensors: int

@@ -153,7 +153,7 @@ class SensorSelection:
         choice = state.hotspots.argmax_mean(state.selected)
         state.selected = choice.arm
         expires_at = at + state.settings.reply_timeout
-        return [PublishState(self._decision(choice, None, Reason.SAVED, expires_at))]
+        return [PublishState(self._decision(choice, self._eligible(), Reason.SAVED, expires_at))]
 
     def _decision(
         self,

@@ -15,7 +15,7 @@ from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.daemon.command_handler import CommandHandler
 from edge_tvbo.daemon.decision_log import DecisionLog, DecisionLogger
 from edge_tvbo.daemon.history_recorder import HistoryRecorder, posterior_snapshot
-from edge_tvbo.daemon.loop import Link, Loop, not_paused
+from edge_tvbo.daemon.loop import Link, Loop, expecting_readings
 from edge_tvbo.daemon.memory import freeze_memory
 from edge_tvbo.daemon.monitors import Monitors
 from edge_tvbo.daemon.reading_recorder import ReadingRecorder
@@ -134,7 +134,7 @@ class Daemon(msgspec.Struct, frozen=True):
         )
         monitors.attach(self.link.alive, status.summary)
         monitors.listen(self.settings.metrics, status.status)
-        self.link.expect_readings(not_paused(self.controllers))
+        self.link.expect_readings(expecting_readings(self.controllers))
 
     @property
     def written(self) -> int | None:

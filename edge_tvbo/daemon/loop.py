@@ -94,7 +94,7 @@ class Link(Protocol):
         ...
 
     def expect_readings(self, fields: Collection[str]) -> None:
-        """Set from which `fields` the loop's link expects readings: those that are not paused.
+        """Set from which `fields` the loop's link expects readings; see `expecting_readings`.
 
         If readings are expected, and no sensor sends a message for a long time, the link
         reconnects.
@@ -204,10 +204,7 @@ class Loop:
             self._handle(field, event)
         if self._link.online:
             self._scheduler.start()
-        for field, event in self._scheduler.due():
-            for undelivered in self._link.recall(field):
-                self._handle(field, undelivered)
-            self._handle(field, event)
+        self._handle_due()
         self._publish_hotspots()
         if self._handler is not None:
             self._process_requests(self._handler)
@@ -218,6 +215,20 @@ class Loop:
     def _handle_clock(self) -> None:
         for field, event in self._clock_events():
             self._handle(field, event)
+
+    def _handle_due(self) -> None:
+        """Handle the events of the schedule that are due.
+
+        An interval may change from which fields readings are expected, because of their energy.
+        """
+        has_begun = False
+        for field, event in self._scheduler.due():
+            for undelivered in self._link.recall(field):
+                self._handle(field, undelivered)
+            self._handle(field, event)
+            has_begun |= isinstance(event, IntervalElapsed)
+        if has_begun:
+            self._link.expect_readings(expecting_readings(self._controllers))
 
     def _handle(self, field: str, event: Event) -> None:
         commands = self._controllers[field].handle(event)
@@ -265,7 +276,7 @@ class Loop:
             else:
                 response = handler.process(*request, self._now(), self._handle)
                 self._link.respond(request[0], response)
-                self._link.expect_readings(not_paused(self._controllers))
+                self._link.expect_readings(expecting_readings(self._controllers))
             self._on_change()
 
     def _link_events(self) -> Iterator[tuple[str, Event]]:
@@ -330,9 +341,9 @@ class Loop:
         return min(until_due, wake_at - time.monotonic(), MAX_SLEEP_S)
 
 
-def not_paused(controllers: Mapping[str, Controller]) -> list[str]:
-    """Return the names of the fields in `controllers` that are not paused by a command."""
-    return [field for field, each in controllers.items() if not each.paused]
+def expecting_readings(controllers: Mapping[str, Controller]) -> list[str]:
+    """Return the names of the fields whose `controllers` expect readings."""
+    return [field for field, each in controllers.items() if each.expects_readings]
 
 
 def _is_rejected(commands: Sequence[Command]) -> bool:

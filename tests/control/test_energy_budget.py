@@ -23,7 +23,7 @@ from edge_tvbo.control.energy_budget import (
 from edge_tvbo.control.facts import FieldOutOfEnergy, LowBattery, OutOfEnergy, SensorsWithEnergy
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record, Reject
-from edge_tvbo.messages.documents import Reason
+from edge_tvbo.messages.documents import Ineligibility, Reason
 from edge_tvbo.messages.events import (
     ActivationRequested,
     ActivationUndelivered,
@@ -259,8 +259,42 @@ def test_saved_interval_names_the_highest_estimate_and_activates_no_sensor():
     assert (activated, decision.sensor, decision.reason) == (None, "b", Reason.SAVED)
     assert decision.mean == decision.ucb > 22.0
     assert "the highest estimate; not activated, to save energy" in decision.text
-    assert decision.factors == ["0 of 1 J left"]
+    assert decision.factors == [
+        "b has 0 J left",
+        "c has 0 J left",
+        "an activation of a costs 1 J, and the field has 0 J left",
+        "0 of 1 J left",
+    ]
     assert json.loads(msgspec.json.encode(decision))["reason"] == "saved"
+
+
+def test_saved_interval_names_the_low_batteries():
+    """The decision said that all sensors have energy for an activation."""
+    controller = controller_of(budgets_of(least_battery=10.0, battery_age=100))
+    for name in NAMES:
+        controller.handle(BatteryReported(name, 5.0, 0.0))
+    activated, decision = begin(controller, 1)
+    assert activated is None
+    assert decision.ineligible == dict.fromkeys(NAMES, Ineligibility.LOW_BATTERY)
+    assert decision.factors == [
+        *(f"{name} has 5 % battery left" for name in NAMES),
+        "0 of 3 sensors have energy for an activation",
+    ]
+
+
+@pytest.mark.parametrize("recommends", [False, True])
+def test_readings_are_expected_while_a_battery_allows_an_activation(recommends):
+    """Otherwise the link reconnected again and again, because no sensor sent a message."""
+    budgets = budgets_of(least_battery=10.0, battery_age=100)
+    controller = controller_of(budgets, recommends=recommends)
+    for name in NAMES:
+        assert controller.expects_readings
+        controller.handle(BatteryReported(name, 5.0, 0.0))
+    assert controller.expects_readings is recommends
+    controller.handle(BatteryReported("b", 50.0, 1.0))
+    assert controller.expects_readings
+    controller.handle(PauseRequested(2.0))
+    assert not controller.expects_readings
 
 
 def test_saved_interval_counts_neither_as_answered_nor_as_missed():

@@ -6,11 +6,12 @@ from support.controllers import controller_settings
 
 from edge_tvbo import SensorField, make_policy
 from edge_tvbo.config.alert_settings import AlertSettings
+from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.messages.documents import Alert
-from edge_tvbo.messages.events import Reading
+from edge_tvbo.messages.events import BatteryReported, Reading
 
 EPOCH = 1_000_000.0
 ALWAYS_QUIET = (0, 1439)  # except in the last minute of a day
@@ -35,6 +36,15 @@ class Clock:
         return 1
 
 
+class MovingClock(Clock):
+    """A clock that stands still until it is moved."""
+
+    now = 0.0
+
+    def elapsed(self):
+        return self.now
+
+
 class Link:
     """A link that delivers the readings of the test, and keeps the published alerts."""
 
@@ -42,6 +52,7 @@ class Link:
 
     def __init__(self):
         self.readings, self.alerts = [], []
+        self.expected = None  # fields from which readings are expected
 
     def service(self, mask, now):
         arrived, self.readings = self.readings, []
@@ -52,6 +63,9 @@ class Link:
 
     def send(self, field, command):
         pass
+
+    def expect_readings(self, fields):
+        self.expected = list(fields)
 
     def show(self, field, document):
         if isinstance(document, Alert):
@@ -74,4 +88,21 @@ def test_an_alert_by_an_unsolicited_reading_is_published_at_once_even_in_quiet_h
         link.readings.append(Reading(other, value, EPOCH, EPOCH))
         loop.turn(0)
         assert link.alerts == published
+    loop.close()
+
+
+def test_while_all_batteries_are_low_no_reading_is_expected():
+    field = SensorField(("a",), np.eye(1), noise_variance=0.01)
+    energy = EnergySettings(battery=BatterySettings(topic="battery/{sensor}"))
+    settings = controller_settings(reply_timeout=10, energy=energy)
+    controller = Controller(make_policy("gp-ucb", field, seed=0), settings)
+    link, clock = Link(), MovingClock()
+    loop = Loop(link, {"heat": controller}, Scheduler({"heat": 60.0}, clock, first=0.0), clock)
+    expected = []
+    for percent in (50.0, 5.0, 50.0):
+        link.readings.append(BatteryReported("a", percent, EPOCH))
+        loop.turn(0)
+        expected.append(link.expected)
+        clock.now += 60.0
+    assert expected == [["heat"], [], ["heat"]]
     loop.close()

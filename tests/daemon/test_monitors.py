@@ -94,6 +94,9 @@ class Link:
     def show(self, field, hotspot):
         pass
 
+    def expect_readings(self, fields):
+        pass
+
     def send(self, field, command):
         pass
 

@@ -209,6 +209,9 @@ class Network:
         self._publisher.event(notice)
         self.flush()
 
+    def expect_readings(self, fields):
+        pass
+
 
 class WatchedController(Controller):
     """A controller whose events and commands are noted."""

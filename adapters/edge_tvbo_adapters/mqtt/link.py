@@ -351,7 +351,7 @@ class MqttLink:
         self._send_outbox()
 
     def expect_readings(self, fields: Collection[str]) -> None:
-        """Set the fields whose readings the MQTT link expects: those that are not paused.
+        """Set the fields whose readings the MQTT link expects.
 
         While the link expects no readings, it does not reconnect if all sensors are silent. If no
         limit for the silence is configured, only the fields that activate a sensor in each interval

@@ -356,6 +356,7 @@ class FieldState:
     def _restore_sensors(self, held: ControllerState) -> None:
         """Restore the last readings in the field state."""
         self.filter.restore(*held.filter_state)
+        self.implausible.apply_range(*self.plausible)
         if self.alerts:
             self.alerts.monitor.apply_settings(self.used_values())
 

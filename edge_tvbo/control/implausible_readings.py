@@ -48,6 +48,12 @@ class ImplausibleReadings:
         """Record that the last reading of `arm` is plausible."""
         self._is_last[arm] = 0
 
+    def apply_range(self, lowest: float, highest: float) -> None:
+        """After `restore`, clear the implausible readings that are within the present range."""
+        for arm, value in self.values().items():
+            if lowest <= value <= highest:
+                self.clear(arm)
+
     def values(self) -> dict[int, float]:
         """Return the implausible last readings, in the field's unit, by the sensor's arm number."""
         return {arm: self._value[arm] for arm, is_last in enumerate(self._is_last) if is_last}

@@ -116,6 +116,15 @@ def test_snapshot_contains_it_only_after_the_first_implausible_reading():
     assert other.snapshot() == before
 
 
+@given(st.floats(61.0, 1e3), st.floats(61.0, 1e3), st.booleans())
+def test_after_a_restart_only_values_outside_the_present_range_are_listed(value, highest, partly):
+    """After the range was widened, the health named the value until the next reading."""
+    controller, other = (controller_of(plausible=(-40.0, each)) for each in (60.0, highest))
+    read(controller, value)
+    (other.restore_partial if partly else other.restore)(controller.snapshot())
+    assert list(other.health().implausible) == (["b"] if value > highest else [])
+
+
 def test_invalid_state_is_an_invalid_snapshot():
     readings = ImplausibleReadings(3)
     readings.note(1, 85.0, 0)

@@ -81,6 +81,7 @@ class AlertNotices:
         self._readings = readings
         self._quiet = quiet
         self._names = names
+        self._is_delayed = False  # whether quiet hours delay a notice
 
     @classmethod
     def from_settings(
@@ -108,6 +109,10 @@ class AlertNotices:
             return None
         return self._hotspots.alert_text(self.monitor, self._readings.values, self._names)
 
+    def is_overdue(self, at: float) -> bool:
+        """Return whether quiet hours have delayed an alert notice, and are over at time `at`."""
+        return self._is_delayed and not self._is_quiet(at)
+
     def update(self, at: float) -> Notice | None:
         """Compare the hot spot with the threshold; return an alert notice if one is due.
 
@@ -116,7 +121,9 @@ class AlertNotices:
         hottest = self._hotspots.hottest()
         hotspot = (hottest.mean, hottest.std) if hottest else None
         self.monitor.update(hotspot, self._hotspots.hidden(), at)
-        if self._readings.clock_is_set and self._quiet.includes(at):
+        is_quiet = self._is_quiet(at)
+        self._is_delayed = is_quiet and self.monitor.has_event
+        if is_quiet:
             return None
         if hottest is None and not self.monitor.arms_beyond():
             return None  # without an estimate, only an alert that a reading caused can be described
@@ -126,3 +133,6 @@ class AlertNotices:
             return None
         sensor = next(iter(state.readings), state.sensor)
         return Notice(event, rfc3339(at), state.text, sensor)
+
+    def _is_quiet(self, at: float) -> bool:
+        return self._readings.clock_is_set and self._quiet.includes(at)

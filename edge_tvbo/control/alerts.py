@@ -135,9 +135,14 @@ class AlertMonitor:
         if active is not self.active:
             self.active, self.since = active, at
 
+    @property
+    def has_event(self) -> bool:
+        """Whether `active` of the alert has changed since the last event."""
+        return self.active is not self._announced
+
     def take_event(self) -> Literal["alert", "alert-over"] | None:
         """Return "alert" or "alert-over" once after each change of `active`; otherwise None."""
-        if self.active is self._announced:
+        if not self.has_event:
             return None
         self._announced = self.active
         return "alert" if self.active else "alert-over"

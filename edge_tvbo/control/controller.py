@@ -95,6 +95,7 @@ from edge_tvbo.messages.events import (
     LinkLost,
     LinkRestored,
     PauseRequested,
+    QuietHoursEnded,
     Reading,
     ResetRequested,
     ResumeRequested,
@@ -166,6 +167,8 @@ class Controller:
             case LinkRestored(at=at):
                 state.online = True
                 return state.update_alert(at)  # a reload may have changed the threshold
+            case QuietHoursEnded(at=at):
+                return state.update_alert(at)
             case DocumentsCleared():
                 state.former_unit = ""
                 return []
@@ -332,6 +335,11 @@ class Controller:
         """Whether the controller's alert is active; False without a threshold."""
         alerts = self._state.alerts
         return alerts is not None and alerts.monitor.active
+
+    def alert_notice_is_overdue(self, at: float) -> bool:
+        """Return whether the controller must handle `QuietHoursEnded` at time `at`."""
+        alerts = self._state.alerts
+        return alerts is not None and alerts.is_overdue(at)
 
     def alert(self, at: float) -> Alert | None:
         """Return the controller's alert at time `at`; None without a threshold.

@@ -23,6 +23,7 @@ from edge_tvbo.messages.events import (
     IntervalElapsed,
     LinkLost,
     LinkRestored,
+    QuietHoursEnded,
     Reading,
     Unreadable,
 )
@@ -202,6 +203,8 @@ class Loop:
             self._handle(field, event)
         for field, event in self._link_events():
             self._handle(field, event)
+        for field, event in self._quiet_hours_events():
+            self._handle(field, event)
         if self._link.online:
             self._scheduler.start()
         self._handle_due()
@@ -285,6 +288,12 @@ class Loop:
             self._online = online
             for field in self._controllers:
                 yield field, LinkRestored(self._now()) if online else LinkLost()
+
+    def _quiet_hours_events(self) -> Iterator[tuple[str, Event]]:
+        for field in self._alerts:
+            at = self._now()
+            if self._controllers[field].alert_notice_is_overdue(at):
+                yield field, QuietHoursEnded(at)
 
     def _clock_events(self) -> Iterator[tuple[str, Event]]:
         was_set = self._clock.is_set

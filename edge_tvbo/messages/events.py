@@ -91,6 +91,12 @@ class ClockSyncChanged(msgspec.Struct, frozen=True):
     synced: bool
 
 
+class QuietHoursEnded(msgspec.Struct, frozen=True):
+    """The quiet hours have ended that delayed a notice about the alert of the field."""
+
+    at: float
+
+
 class PauseRequested(msgspec.Struct, frozen=True):
     """A user pauses the field: no sensor is activated."""
 
@@ -144,6 +150,7 @@ Event = (
     | ClockStepped
     | ClockUnset
     | ClockSyncChanged
+    | QuietHoursEnded
     | PauseRequested
     | ResumeRequested
     | ResetRequested

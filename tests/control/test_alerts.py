@@ -22,6 +22,7 @@ from edge_tvbo.messages.events import (
     ClockStepped,
     IgnoreRequested,
     IntervalElapsed,
+    QuietHoursEnded,
     Reading,
     ResetRequested,
     ThresholdRequested,
@@ -240,6 +241,10 @@ def test_quiet_hours_delay_events_and_lose_no_change(readings, begin, length):
     settings = AlertSettings(threshold=24.0, hysteresis=1.0, quiet=quiet)
     controller, twin = controller_of(settings), controller_of()
     announced = False
+
+    def includes(at):
+        return (at // 60 - begin) % 1440 < length
+
     for n, (arm, value) in enumerate(readings):
         at = 3000.0 * (n + 1)
         reading = Reading(NAMES[arm], value, at, at)
@@ -248,13 +253,24 @@ def test_quiet_hours_delay_events_and_lose_no_change(readings, begin, length):
         state = twin.alert(at)
         assert controller.alert(at) == state
         active = state is not None and state.active
-        is_quiet = (at // 60 - begin) % 1440 < length
+        is_quiet = includes(at)
         expected = ["alert" if active else "alert-over"] if active is not announced else []
         assert events == ([] if is_quiet else expected)
         announced = announced if is_quiet else active
+        for later in (at + 3600.0 * hour for hour in range(24)):
+            is_overdue = active is not announced and not includes(later)
+            assert controller.alert_notice_is_overdue(later) is is_overdue
         snapshot = controller.snapshot()
         controller = started(settings)
         controller.restore(snapshot)
+
+
+def test_a_delayed_event_is_reported_once_after_the_quiet_hours():
+    controller = controller_of(replace(ALERT, quiet=(60, 120)))
+    assert read(controller, "b", 25.0, 4000.0) == []
+    assert alerts(controller.handle(QuietHoursEnded(7200.0))) == ["alert"]
+    assert not controller.alert_notice_is_overdue(7201.0)
+    assert controller.handle(QuietHoursEnded(7202.0)) == []
 
 
 def test_quiet_hours_do_not_depend_on_the_time_zone_of_this_machine(machine_zone):

@@ -10,11 +10,14 @@ from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.messages.commands import Notify
 from edge_tvbo.messages.documents import Alert
 from edge_tvbo.messages.events import BatteryReported, Reading
 
 EPOCH = 1_000_000.0
 ALWAYS_QUIET = (0, 1439)  # except in the last minute of a day
+QUIET = (780, 840)  # 13:00 to 14:00; EPOCH is at 13:46:40
+UNTIL_END = 800.0  # s
 
 
 class Clock:
@@ -51,7 +54,7 @@ class Link:
     online = True
 
     def __init__(self):
-        self.readings, self.alerts = [], []
+        self.readings, self.alerts, self.notices = [], [], []
         self.expected = None  # fields from which readings are expected
 
     def service(self, mask, now):
@@ -62,7 +65,8 @@ class Link:
         return ()
 
     def send(self, field, command):
-        pass
+        if isinstance(command, Notify):
+            self.notices.append(command.notice.event)
 
     def expect_readings(self, fields):
         self.expected = list(fields)
@@ -88,6 +92,23 @@ def test_an_alert_by_an_unsolicited_reading_is_published_at_once_even_in_quiet_h
         link.readings.append(Reading(other, value, EPOCH, EPOCH))
         loop.turn(0)
         assert link.alerts == published
+    loop.close()
+
+
+def test_the_event_that_quiet_hours_delay_is_published_when_they_end():
+    """The event waited for the next interval or reading, for up to the length of an interval."""
+    field = SensorField(("a",), np.eye(1), noise_variance=0.01)
+    alert = AlertSettings(threshold=2.0, quiet=QUIET)
+    settings = controller_settings(reply_timeout=10, interval=86_400.0, alert=alert)
+    controller = Controller(make_policy("gp-ucb", field, seed=0), settings)
+    link, clock = Link(), MovingClock()
+    loop = Loop(link, {"heat": controller}, Scheduler({"heat": 86_400.0}, clock, first=0.0), clock)
+    link.readings.append(Reading("a", 2.1, EPOCH, EPOCH))
+    published = []
+    for clock.now in (0.0, UNTIL_END - 1.0, UNTIL_END, UNTIL_END + 1.0):
+        loop.turn(0)
+        published.append(list(link.notices))
+    assert published == [[], [], ["alert"], ["alert"]]
     loop.close()
 
 

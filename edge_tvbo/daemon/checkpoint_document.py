@@ -6,13 +6,16 @@ of the file; the functions in `MIGRATIONS` convert documents of older formats.
 
 Elapsed time. Without a reboot, the monotonic clock shows how much time has elapsed since a
 checkpoint. After a reboot, the wall clock shows the elapsed time, if this clock was set both before
-and after the reboot. Otherwise no time counts as elapsed.
+and after the reboot. Otherwise no time counts as elapsed. If the id of the boot is unknown, every
+restart counts as a reboot.
 """
 
+import os
 from collections.abc import Callable
 from math import floor, inf
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 from msgspec import Meta
@@ -26,6 +29,7 @@ MAGIC = b"edge_tvbo state\n"
 FORMAT = 1
 MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # convert a body to the next format
 MAX_CATCH_UP = 10_000  # a model is advanced by at most this number of intervals at the start
+BOOT_VARIABLE = "EDGE_TVBO_BOOT_ID"  # the systemd unit sets this variable, and hides the file
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -37,7 +41,7 @@ class Anchor(msgspec.Struct, frozen=True):
 
     wall: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s since 1970
     monotonic: Annotated[float, Meta(ge=0, le=1e12)]  # s since the boot
-    boot: str  # id of the boot; "" if it is unknown
+    boot: str  # id of the boot, with dashes; "" if it is unknown
 
 
 class FieldCheckpoint(msgspec.Struct, frozen=True):
@@ -95,12 +99,20 @@ def decode(data: bytes) -> Document:
 
 def clock_anchor(clock: Clock) -> Anchor:
     """Return the present moment for a checkpoint: the times of the wall and monotonic clocks."""
-    try:
-        boot = _BOOT.read_text("ascii").strip()
-    except (OSError, ValueError):
-        boot = ""
-    now = clock.elapsed()
+    boot, now = _boot_id(), clock.elapsed()
     return Anchor(clock.wall(now), now, boot)
+
+
+def _boot_id() -> str:
+    """Return the id of the boot for an `Anchor`, with dashes; "" if it is unknown."""
+    try:
+        text = _BOOT.read_text("ascii")
+    except (OSError, ValueError):
+        text = os.environ.get(BOOT_VARIABLE, "")
+    try:
+        return str(UUID(text.strip()))  # systemd writes the id without dashes
+    except ValueError:
+        return ""
 
 
 def elapsed_between(before: Anchor, now: Anchor) -> float:

@@ -3,17 +3,20 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.lives import BOOT, NOW
+from support.lives import BOOT, NOW, Time
 from support.old_state import large_controller, run_controller
 
+from edge_tvbo.config.environment import variables
 from edge_tvbo.daemon import checkpoint_document
 from edge_tvbo.daemon.checkpoint_document import (
+    BOOT_VARIABLE,
     FORMAT,
     MAX_CATCH_UP,
     MIGRATIONS,
     Anchor,
     Document,
     FieldCheckpoint,
+    clock_anchor,
     decode,
     elapsed_between,
     encode,
@@ -90,3 +93,35 @@ def test_a_field_with_a_large_covariance_continues_bit_for_bit(before, after):
     end = before + after
     assert run_controller(other, before, end) == run_controller(controller, before, end)
     assert other.snapshot() == controller.snapshot()
+
+
+FILE = "e66ced38-e8f1-4e98-8177-af8129a8e2f0\n"  # as the kernel writes it
+VARIABLE = "e66ced38e8f14e988177af8129a8e2f0"  # as systemd writes it
+
+
+@pytest.mark.parametrize(
+    ("file", "variable", "boot"),
+    [
+        (FILE, None, FILE.strip()),
+        (FILE, VARIABLE[::-1], FILE.strip()),
+        (None, VARIABLE, FILE.strip()),
+        (None, "%b", ""),
+        (None, None, ""),
+        ("\xff", "", ""),
+    ],
+)
+def test_boot_id_of_an_anchor_is_that_of_the_file_or_else_of_the_variable(
+    file, variable, boot, tmp_path, monkeypatch
+):
+    path = tmp_path / "boot_id"
+    if file is not None:
+        path.write_text(file, "latin-1")
+    monkeypatch.setattr(checkpoint_document, "_BOOT", path)
+    monkeypatch.delenv(BOOT_VARIABLE, raising=False)
+    if variable is not None:
+        monkeypatch.setenv(BOOT_VARIABLE, variable)
+    assert clock_anchor(Time()) == Anchor(BOOT.wall, BOOT.monotonic, boot)
+
+
+def test_variable_of_the_boot_id_overrides_no_setting():
+    assert variables({BOOT_VARIABLE: VARIABLE}) == {}

@@ -23,6 +23,7 @@ from support.paths import DEPLOY
 from support.ports import free_port
 
 from edge_tvbo.config import loader
+from edge_tvbo.daemon.checkpoint_document import BOOT_VARIABLE
 
 UNIT = DEPLOY / "edge-tvbo.service"
 EXPOSURE = 2.0
@@ -37,10 +38,10 @@ def analyze(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-def unit_settings():
-    """Return the settings of the unit, each with all of its values."""
+def unit_settings(text=None):
+    """Return the settings of a unit, by default `UNIT`, each with all of its values."""
     found = {}
-    for line in UNIT.read_text().replace("\\\n", "").splitlines():
+    for line in (text or UNIT.read_text()).replace("\\\n", "").splitlines():
         name, equals, value = line.partition("=")
         if equals and not line.startswith("#"):
             found.setdefault(name, []).append(value)
@@ -109,6 +110,28 @@ def test_the_only_exceptions_are_the_two_that_numba_needs():
     assert "NUMBA_CACHE_DIR=%C/edge-tvbo" in settings["Environment"]
     assert settings["CacheDirectory"] == settings["StateDirectory"] == ["edge-tvbo"]
     assert "ReadWritePaths" not in settings
+
+
+def unit_of_the_package():
+    """Return the text of the unit that `build.sh` makes for the Debian package."""
+    command = re.search(
+        r"^sed -e (?:.+\n)+?(?=.*>.*/edge-tvbo\.service\"$)",
+        (DEPLOY / "debian/build.sh").read_text(),
+        re.MULTILINE,
+    )
+    script = f"{command[0]} {shlex.quote(str(UNIT))}"
+    return subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
+
+
+def test_each_unit_that_hides_the_file_of_the_boot_id_passes_the_boot_id():
+    """Without the boot id, the daemon cannot tell a restart from a reboot."""
+    texts = [each.read_text() for each in DEPLOY.rglob("*.service")] + [unit_of_the_package()]
+    units = [unit_settings(text) for text in texts]
+
+    assert [each["MemoryDenyWriteExecute"] for each in units] == [["no"], ["yes"]]
+    assert [each["ProcSubset"] for each in units] == [["pid"]] * 2
+    for unit in units:
+        assert f"{BOOT_VARIABLE}=%b" in unit["Environment"]
 
 
 # Hardening lines that belong to the comment above the line before:

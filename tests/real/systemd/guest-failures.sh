@@ -13,6 +13,8 @@ kill -9 "$m"
 soon 60 "is_replaced $m" && soon 30 is_online && soon 60 "[ \"\$(interval)\" -gt $before ]" &&
     pass 'kill -9' "interval $before, then $(interval); $(log_of | grep '^state:' | tail -1)" ||
     fail 'kill -9' "interval $before, then $(interval); $(log_of -n 3)"
+boot=$(cat /proc/sys/kernel/random/boot_id)
+is 'the state has the boot id' "$(grep -ao -m 1 "$boot" /var/lib/edge-tvbo/lab.state | head -1)" "$boot"
 
 # --- a daemon that hangs; the unit's two minutes are shortened -----------------------------------------
 mkdir -p /run/systemd/system/$u.d

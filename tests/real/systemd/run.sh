@@ -10,7 +10,7 @@ here=$(dirname "$(realpath "$0")")
 . "$here/../lib.sh"
 
 suite=${1:-bookworm}
-checks=31
+checks=32
 need_root
 need systemd-nspawn systemd-container
 log=$state/systemd-$suite.log

@@ -1,9 +1,14 @@
 """Batch recorder: collects entries in memory, and writes them to a database in batches."""
 
+import logging
 from collections.abc import Hashable, Sequence
 from itertools import islice
 from math import inf
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
+
+from edge_tvbo.messages.formatting import counted
+
+log = logging.getLogger(__name__)
 
 MAX_RETRY_DELAY_S = 60.0
 Entry = TypeVar("Entry")
@@ -37,6 +42,9 @@ class BatchRecorder(Generic[Entry]):
     in one transaction. If writing fails and more than 2 * `max_pending` entries are queued, the
     oldest entries are dropped.
     """
+
+    content: ClassVar[str]  # of the database, in the log
+    entry: ClassVar[str]  # what one entry is, in the log
 
     def __init__(
         self, writer: BatchWriter[Entry], period: float, max_pending: int, max_batch: int
@@ -82,9 +90,32 @@ class BatchRecorder(Generic[Entry]):
                 del self._pending[key]
         return True
 
+    def take_over(self, before: Self) -> None:
+        """Queue the entries that the recorder `before` cannot write; a batch is due immediately.
+
+        A reload calls this method before any entry is queued in the new recorder.
+        """
+        if before.save():
+            return
+        self._pending, before._pending = before._pending, {}
+        self._due = -inf
+        log.warning(
+            "%s: the last batch cannot be stored; the reloaded daemon tries again to store %s",
+            self.content,
+            counted(len(self._pending), self.entry),
+        )
+
     def close(self) -> None:
-        """Write the queued entries as a last batch, and close the recorder's database."""
-        self.save()
+        """Write the queued entries as a last batch, and close the recorder's database.
+
+        The log says how many entries are lost because they cannot be written.
+        """
+        if not self.save():
+            log.error(
+                "%s: the last batch cannot be stored; lost: %s",
+                self.content,
+                counted(len(self._pending), self.entry),
+            )
         self._writer.close()
 
     def _queue(self, key: Hashable, entry: Entry) -> None:

@@ -175,6 +175,16 @@ class Daemon(msgspec.Struct, frozen=True):
     def _recorders(self) -> list[BatchRecorder[Any]]:
         return [each for each in (self.recorder, self.readings) if each]
 
+    def take_over_records(self, before: "Daemon") -> None:
+        """Queue the history entries and readings that the daemon `before` cannot write.
+
+        Each entry and reading names its field and its unit, so both may have changed.
+        """
+        if self.recorder and before.recorder:
+            self.recorder.take_over(before.recorder)
+        if self.readings and before.readings:
+            self.readings.take_over(before.readings)
+
     def close_recorders(self) -> None:
         """Write the daemon's pending history entries and readings, and close their databases."""
         for each in self._recorders:

@@ -24,6 +24,8 @@ class HistoryWriter(BatchWriter[HistoryEntry], Protocol):
 class HistoryRecorder(BatchRecorder[HistoryEntry]):
     """Service of the loop that writes changed history entries every `period` seconds."""
 
+    content, entry = "history", "interval"
+
     def __init__(self, history: HistoryWriter, period: float) -> None:
         super().__init__(history, period, MAX_PENDING, MAX_BATCH)
         self._history = history

@@ -31,6 +31,8 @@ class ReadingRecorder(BatchRecorder[RecordedReading]):
         The unit of each field.
     """
 
+    content, entry = "readings", "reading"
+
     def __init__(
         self,
         database: BatchWriter[RecordedReading],

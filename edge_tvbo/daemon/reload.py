@@ -30,6 +30,7 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
     daemon.recall_activations()
     for name in successor.controllers:
         transfer_state(name, daemon, successor)
+    successor.take_over_records(daemon)
     daemon.close_recorders()
     daemon.surroundings.status.add_written(daemon.written)
     _log_left_databases(daemon, successor)

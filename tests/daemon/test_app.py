@@ -1,7 +1,8 @@
 """The daemon as a whole, in this process and without a broker: its start, and a refused reload."""
 
 import logging
-from contextlib import closing
+import sqlite3
+from contextlib import ExitStack, closing
 
 import pytest
 from edge_tvbo_adapters.mqtt.second_daemon import ProcessKeys
@@ -104,10 +105,7 @@ def test_a_reload_that_the_state_lock_refuses_leaves_the_history_to_the_daemon(s
 def test_a_reload_stores_the_pending_readings_and_decisions(settings):
     daemon = build_daemon(settings(), make_surroundings())
     daemon.start()
-    daemon.readings.add("lab", Reading("a", 21.5, 1.8e9, 1.8e9))
-    for command in daemon.controllers["lab"].handle(IntervalElapsed(1.8e9)):
-        if entry := daemon.surroundings.decisions.update("lab", command):
-            daemon.recorder.add(entry)
+    _record(daemon, 0)
     successor = reload(
         daemon, lambda before: build_daemon(before.settings, before.surroundings, before)
     )
@@ -116,8 +114,47 @@ def test_a_reload_stores_the_pending_readings_and_decisions(settings):
     with closing(HistoryReader(directory, "pi")) as history:
         decisions = history.newest("lab", 2)
     successor.stop()
-    assert [(each.sensor, each.value) for each in readings] == [("a", 21.5)]
+    assert [(each.sensor, each.value) for each in readings] == [("a", 20.0)]
     assert [each.decision.interval for each in decisions] == [0]
+
+
+@pytest.mark.parametrize("directory", ["state", "other"])
+def test_readings_and_decisions_that_a_reload_cannot_store_are_stored_later(
+    settings, directory, tmp_path
+):
+    """The databases are locked during the reload, for example by a backup."""
+    daemon = build_daemon(settings(), make_surroundings())
+    daemon.start()
+    changed = settings(directory)
+    _record(daemon, 0)
+    daemon.dump_status()  # creates the databases
+    _record(daemon, 1)
+    with ExitStack() as locks:
+        for kind in ("readings", "history"):
+            path = tmp_path / "state" / f"pi.{kind}.db"
+            other = locks.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
+            other.execute("BEGIN IMMEDIATE")
+        successor = reload(
+            daemon, lambda before: build_daemon(changed, before.surroundings, before)
+        )
+    for each in (successor.recorder, successor.readings):
+        each.service(LiveClock().elapsed())
+    readings = read_readings(changed.state.dir, "pi", "lab")
+    with closing(HistoryReader(changed.state.dir, "pi")) as history:
+        decisions = history.newest("lab", 3)
+    successor.stop()
+    first = 1 if directory == "other" else 0  # the other directory has new databases
+    assert [each.value for each in readings] == [20.0, 21.0][first:]
+    assert sorted(each.decision.interval for each in decisions) == [0, 1][first:]
+
+
+def _record(daemon, number):
+    """Queue a reading and a decision of an interval in the recorders of the daemon."""
+    at = 1.8e9 + 60.0 * number
+    daemon.readings.add("lab", Reading("a", 20.0 + number, at, at))
+    for command in daemon.controllers["lab"].handle(IntervalElapsed(at)):
+        if entry := daemon.surroundings.decisions.update("lab", command):
+            daemon.recorder.add(entry)
 
 
 @pytest.mark.parametrize(

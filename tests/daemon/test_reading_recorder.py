@@ -1,6 +1,8 @@
 """Reading recorder: accepted readings are written in batches, at most so many a day."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edge_tvbo.daemon.batch_recorder import MAX_RETRY_DELAY_S
 from edge_tvbo.daemon.reading_recorder import MAX_DAILY_READINGS, MAX_PENDING, ReadingRecorder
@@ -98,3 +100,49 @@ def test_readings_that_an_unset_clock_dated_are_not_recorded():
     recorder.add("lab", Reading("a", 20.0, 100.0, 100.0))
     recorder.close()
     assert memory.readings == []
+
+
+@given(st.lists(st.sampled_from(["add", "fill", "free", "reload", "service"]), max_size=60))
+def test_no_reading_is_lost_by_reloads_while_the_disk_is_full(steps):
+    memory, now = Memory(), 0.0
+    recorder = ReadingRecorder(memory, EVERY, sensors=1, units=UNITS)
+    added = []
+    for step in [*steps, "reload", "free", "service"]:
+        now += 100.0
+        if step == "add":
+            added.append(START + now)
+            recorder.add("lab", reading("a", now))
+        elif step == "reload":
+            before, recorder = recorder, ReadingRecorder(memory, EVERY, sensors=1, units=UNITS)
+            recorder.take_over(before)
+            before.close()
+        elif step == "service":
+            recorder.service(now)
+        else:
+            memory.full = step == "fill"
+    recorder.close()
+    assert [each.at for each in memory.readings] == added
+
+
+def test_a_recorder_that_takes_over_readings_writes_them_immediately():
+    memory = Memory()
+    before, after = (ReadingRecorder(memory, EVERY, sensors=1, units=UNITS) for _ in range(2))
+    before.add("lab", reading("a", 100.0))
+    memory.full = True
+    after.take_over(before)
+    after.service(1000.0)
+    assert after.failing and after.wake_at() == 1000.0 + MAX_RETRY_DELAY_S
+    memory.full = False
+    after.service(1000.0 + MAX_RETRY_DELAY_S)
+    assert not after.failing and len(memory.readings) == 1
+
+
+def test_readings_that_are_lost_when_the_recorder_is_closed_are_counted_in_the_log(caplog):
+    memory = Memory()
+    memory.full = True
+    recorder = ReadingRecorder(memory, EVERY, sensors=2, units=UNITS)
+    for sensor in ("a", "b"):
+        recorder.add("lab", reading(sensor, 100.0))
+    recorder.close()
+    assert memory.closed
+    assert caplog.messages == ["readings: the last batch cannot be stored; lost: 2 readings"]

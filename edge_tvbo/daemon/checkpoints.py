@@ -26,7 +26,7 @@ would contradict each other.
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import ceil, inf
 from typing import Protocol
 
@@ -177,6 +177,7 @@ class Checkpoints:
         stepped = ClockStepped(now.wall - document.anchor.wall - away, now.wall)
         final = document.final and newest
         observations = []
+        log_removed("state", document.fields.keys() - self._controllers.keys())
         for name, controller in self._controllers.items():
             field = document.fields.get(name)
             if field is None:
@@ -336,6 +337,21 @@ def _log_charge(name: str, controller: Controller, unknown: int) -> None:
             "%s after it stored this state: the energy budgets are charged for %s",
             name,
             counted(unknown, "interval"),
+        )
+
+
+def log_removed(occasion: str, fields: Iterable[str]) -> None:
+    """Warn of removed `fields`, whose state is missing in the next checkpoint.
+
+    The state is not kept for the case that a field returns: each checkpoint would contain it, so
+    the checkpoints of all other fields would be written less often; see `LARGE_DOCUMENT_BYTES`.
+    """
+    for name in sorted(fields):
+        log.warning(
+            "%s: the field %s is not in the configuration, so its state is deleted; if you add the "
+            "field again, it starts without readings, and its interval numbers start at 0",
+            occasion,
+            name,
         )
 
 

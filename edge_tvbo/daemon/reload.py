@@ -6,7 +6,7 @@ from pathlib import Path
 
 from edge_tvbo.config.errors import ConfigErrors
 from edge_tvbo.daemon.checkpoint_document import convert_intervals
-from edge_tvbo.daemon.checkpoints import restore_controller
+from edge_tvbo.daemon.checkpoints import log_removed, restore_controller
 from edge_tvbo.daemon.daemon import Daemon
 from edge_tvbo.errors import EdgeTvboError, error_text
 from edge_tvbo.messages.documents import Notice
@@ -28,6 +28,7 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
         log.error("reload: nothing is changed, because of an error: %s", error_text(error))
         return daemon
     daemon.recall_activations()
+    log_removed("reload", daemon.controllers.keys() - successor.controllers.keys())
     for name in successor.controllers:
         transfer_state(name, daemon, successor)
     successor.take_over_records(daemon)

@@ -157,6 +157,29 @@ def _record(daemon, number):
             daemon.recorder.add(entry)
 
 
+@pytest.mark.parametrize("restarts", [True, False])
+def test_the_log_warns_of_a_removed_field_whose_state_is_deleted(settings, restarts, caplog):
+    daemon = build_daemon(settings(), make_surroundings())
+    daemon.start()
+    changed = settings(field="renamed")
+    if restarts:
+        daemon.stop()
+        successor = build_daemon(changed, make_surroundings())
+        successor.start()
+    else:
+        successor = reload(
+            daemon, lambda before: build_daemon(changed, before.surroundings, before)
+        )
+    store = FileStore(changed.state.dir, "pi")
+    stored = [list(decode(data).fields) for _, data in store.generations()]
+    successor.stop()
+    occasion = "state" if restarts else "reload"
+    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    text = f"{occasion}: the field lab is not in the configuration, so its state is deleted; "
+    assert [each for each in warnings if each.startswith(text)]
+    assert stored == [["renamed"], ["renamed"]]
+
+
 @pytest.mark.parametrize(
     ("changed", "is_known"),
     [({}, True), ({"instance": "other"}, False), ({"mqtt": Mqtt(host="other.lan")}, False)],

@@ -160,7 +160,7 @@ class LnbGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="lnb-gp-uc
 
 
 class MleGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mle-gp-ucb"):
-    """GP-UCB with a length scale fitted in each interval by maximum likelihood ([LB] section 5)."""
+    """GP-UCB with a length scale fitted to the readings by maximum likelihood ([LB] section 5)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_mle_gp_ucb"
     needs_positions: ClassVar[bool] = True
@@ -191,7 +191,7 @@ class McmcGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mcmc-gp-
     prior: HyperPrior = HYPERPRIOR
     samples: Annotated[
         int,
-        Meta(ge=1, le=1024, description="Number of length scales that are drawn in each interval."),
+        Meta(ge=1, le=1024, description="Number of length scales that each fit draws."),
     ] = 8
     beta: RegressionBeta = None
     window: KeptReadings = 256

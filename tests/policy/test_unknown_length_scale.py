@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.naive import se
+from support.policy_snapshots import opened, resealed
 
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.field import SensorField, grid
+from edge_tvbo.models.snapshot import encode_snapshot
 from edge_tvbo.models.spatial_kernels import SpatialKernel, matern
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.registry import settings_class
@@ -394,6 +396,48 @@ def test_prior_pulls_the_fit_towards_its_mode():
         fits.append(policy.length_scale)
     assert fits[1] == pytest.approx(2.0 * 299 / 600, rel=0.1)  # the mode, in shares of the side
     assert fits[0] != pytest.approx(fits[1], rel=0.05)
+
+
+def count_densities(policy, intervals):
+    """Return how often intervals without readings evaluate the density of a length scale."""
+    readings, calls = policy._length_scales.readings, []
+    fit = readings.fit
+    readings.fit = lambda theta: (calls.append(theta), fit(theta))[1]
+    for _ in range(intervals):
+        policy.advance()
+    del readings.fit
+    return len(calls)
+
+
+@pytest.mark.parametrize("name", ["mle-gp-ucb", "mcmc-gp-ucb"])
+@given(pauses=st.lists(st.integers(0, 50), max_size=5))
+@settings(max_examples=5)
+def test_length_scale_is_fitted_again_only_to_other_readings(name, pauses):
+    """After a long downtime, the daemon ends up to 10,000 intervals at once."""
+    policy = make_policy(name, plane(), window=4)
+    for pause in pauses:
+        policy.observe(pause % 6, 0.1 * pause)
+        assert count_densities(policy, 1)
+        assert not count_densities(policy, pause)
+        restored = make_policy(name, plane(), window=4)
+        restored.restore(policy.snapshot())
+        assert not count_densities(restored, pause)
+    before = policy.length_scale
+    policy.reset()
+    policy.advance()
+    assert (policy.length_scale == before) == (name == "mle-gp-ucb")  # samples follow the prior
+
+
+@pytest.mark.parametrize("name", ["mle-gp-ucb", "mcmc-gp-ucb"])
+def test_snapshot_that_does_not_say_whether_the_length_scale_was_fitted_fits_again(name):
+    policy = make_policy(name, plane())
+    policy.observe(1, 0.3)
+    policy.advance()
+    kind, field, state = opened(opened(policy.snapshot())[2]["posterior"])
+    assert state.pop("changed") == 0
+    old = make_policy(name, plane())
+    old.restore(resealed(policy.snapshot(), posterior=encode_snapshot(kind, field, state)))
+    assert count_densities(old, 1)
 
 
 def test_samples_without_readings_follow_the_prior():

@@ -3,6 +3,9 @@
 The two methods are the baselines "MLE" and "MCMC" of [LB] (Ziomek, Adachi & Osborne 2024), section
 5. Both methods search ln θ within bounds. The results depend only on the readings, the seed, the
 interval and the previous length scale.
+
+No fit runs if the readings have not changed since the previous fit. The reason: after a long
+downtime, the daemon ends thousands of intervals at once.
 """
 
 from collections.abc import Callable
@@ -56,9 +59,10 @@ class MlSelector:
         """Ignore the reply, because `advance` fits the length scale to all readings held."""
 
     def advance(self, t: int) -> None:
-        """End the interval: fit the selector's length scale to the readings."""
+        """End the interval: fit the length scale if the readings changed since the last fit."""
         n = self._readings.held
-        if n:
+        if n and self._readings.changed:
+            self._readings.changed = False
             low, high = _bounds(self._readings)
             rng = np.random.default_rng((self._seed, t))
             drawn = rng.uniform(low, high, max(2, min(MAX_RESTARTS, 200 // n)))
@@ -81,7 +85,7 @@ class MlSelector:
 
 
 class McmcSelector:
-    """A length scale selector that samples one Markov chain, continued in each interval."""
+    """A length scale selector that samples one Markov chain, continued after new readings."""
 
     def __init__(
         self,
@@ -107,7 +111,13 @@ class McmcSelector:
         """Ignore the reply, because `advance` samples length scales given all readings held."""
 
     def advance(self, t: int) -> None:
-        """End the interval: fit by drawing new length scales from the Markov chain."""
+        """End the interval: draw new length scales if the readings changed since the last fit.
+
+        Otherwise, the distribution of the samples is the same, and the samples stay valid.
+        """
+        if not self._readings.changed:
+            return
+        self._readings.changed = False
         low, high = _bounds(self._readings)
         density = _log_density(self._readings, *self._prior)
         rng = np.random.default_rng((self._seed, t))

@@ -87,7 +87,7 @@ def make_lnb_gp_ucb(settings: LnbGpUcbSettings, field: Field) -> "LengthScalePol
 
 
 def make_mle_gp_ucb(settings: MleGpUcbSettings, field: Field) -> "LengthScalePolicy":
-    """Build GP-UCB with the maximum-likelihood length scale, fitted at the end of each interval.
+    """Build GP-UCB with the maximum-likelihood length scale, fitted after each interval's readings.
 
     This is the baseline "MLE" of [LB] section 5. With `prior`, the maximum a posteriori length
     scale is used instead; `prior` is a Gamma distribution of θ / (longest side of the domain).

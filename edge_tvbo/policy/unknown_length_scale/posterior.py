@@ -114,6 +114,7 @@ class Readings:
         self.prior_std = sqrt(float(self.domain.prior.max()))
         self.noise_variance = field.noise_variance / float(self.domain.prior.max())
         self.count = 0  # number of readings that were ever added
+        self.changed = True  # whether readings were added or dropped since the last fit
         self.places = np.zeros((window, self.domain.candidates.shape[1]))  # a ring buffer, like y
         self.y = np.zeros(window)
         self._distances = np.zeros((window, window))
@@ -132,7 +133,12 @@ class Readings:
         slot = self.count % len(self.y)
         self.places[slot], self.y[slot] = self.domain.place(arm), y / self.prior_std
         self.count += 1
+        self.changed = True
         self._measure(slot)
+
+    def clear(self) -> None:
+        """Drop all readings of the length scale posterior."""
+        self.count, self.changed = 0, True
 
     def replace(self, count: int, state: dict[str, NDArray[Any]]) -> None:
         """Replace the length scale posterior's readings by the readings in a snapshot's arrays."""
@@ -278,7 +284,7 @@ class LengthScalePosterior:
 
     def reset(self) -> None:
         """Reset the length scale posterior: discard all readings, and reset the selector."""
-        self.readings.count = 0
+        self.readings.clear()
         self.selector.reset()
         self._invalidate()
 
@@ -293,6 +299,8 @@ class LengthScalePosterior:
     def snapshot(self) -> bytes:
         """Return the length scale posterior's readings and selector as bytes, for `restore`."""
         state = {"time": self._time, "count": self.readings.count, **self._arrays()}
+        if not self.readings.changed:
+            state["changed"] = 0
         return encode_snapshot(self._kind(), self.readings.field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
@@ -300,6 +308,7 @@ class LengthScalePosterior:
         readings = self.readings
         state = decode_snapshot(self._kind(), readings.field.fingerprint(), blob)
         time, count = read_count(state, "time"), read_count(state, "count")
+        changed = read_count(state, "changed") if "changed" in state else 1
         check_arrays(self._arrays(), state)
         if not readings.field.contains(state["places"][: min(count, len(readings.y))]):
             raise SnapshotError("The snapshot's 'places' names an arm that does not exist.")
@@ -308,6 +317,7 @@ class LengthScalePosterior:
         self.selector.check(state)
         copy_arrays(self.selector.arrays(), state)
         readings.replace(count, state)
+        readings.changed = bool(changed)
         self._time = time
         self._invalidate()
 

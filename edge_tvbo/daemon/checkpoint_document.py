@@ -22,13 +22,12 @@ from msgspec import Meta
 
 from edge_tvbo.config.controller_settings import ROUNDING
 from edge_tvbo.daemon.clock import RELEASED_AT, Clock
-from edge_tvbo.daemon.scheduler import AwaitedReply
+from edge_tvbo.daemon.scheduler import MAX_CATCH_UP, AwaitedReply
 from edge_tvbo.models.snapshot import DocumentFormat
 
 MAGIC = b"edge_tvbo state\n"
 FORMAT = 1
 MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # convert a body to the next format
-MAX_CATCH_UP = 10_000  # a model is advanced by at most this number of intervals at the start
 BOOT_VARIABLE = "EDGE_TVBO_BOOT_ID"  # the systemd unit sets this variable, and hides the file
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 

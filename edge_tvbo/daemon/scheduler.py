@@ -11,6 +11,8 @@ from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.messages.commands import MIN_REPLY_SHARE, Activate, Command, Recommend, Record
 from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed
 
+MAX_CATCH_UP = 10_000  # intervals that one event can end; the model is advanced by all of them
+
 
 class AwaitedReply(msgspec.Struct, frozen=True):
     """A field's pending deadline for replies, which survives a restart or a reload."""
@@ -201,7 +203,11 @@ class _FieldTimer:
         return self.next if self.deadline == inf and self.left > 0 else inf
 
     def begin(self, clock: Clock) -> IntervalElapsed:
-        """Begin the field's next scheduled interval; return the event that announces it."""
+        """Begin the field's next scheduled interval; return the event that announces it.
+
+        After a long suspension, the event counts at most `MAX_CATCH_UP` intervals, as after a long
+        downtime. The schedule skips the other intervals.
+        """
         skipped, self.skipped = self.skipped, 0
         if self.interval is None:
             at, self.next = self.next, inf
@@ -210,4 +216,4 @@ class _FieldTimer:
         at = self.next + (intervals - 1) * self.interval
         self.next = at + self.interval
         self.left -= intervals
-        return IntervalElapsed(clock.wall(at), intervals + skipped)
+        return IntervalElapsed(clock.wall(at), min(intervals + skipped, MAX_CATCH_UP))

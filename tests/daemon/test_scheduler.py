@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from edge_tvbo.daemon.clock import LiveClock, ReplayClock
-from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.daemon.scheduler import MAX_CATCH_UP, Scheduler
 from edge_tvbo.messages.commands import Activate, Ending, Recommend, Record
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed
 
@@ -353,6 +353,19 @@ def test_early_replay_clock_is_not_turned_forward(monotonic):
 def test_live_clock_counts_skipped_intervals(monotonic, now, intervals):
     monotonic(now)
     assert LiveClock().catch_up(due=1000.0, interval=60.0) == intervals
+
+
+@given(begun=st.integers(1, MAX_CATCH_UP), late=st.integers(0, 10**9))
+def test_intervals_of_a_long_suspension_are_limited_and_the_schedule_skips_them_all(begun, late):
+    clock = FakeClock()
+    schedule = Scheduler({"t": 2.0}, clock, first=0.0)
+    schedule.resume("t", 0.0, begun)
+    now = 2.0 * late
+    assert at(schedule, clock, now) == [
+        ("t", IntervalElapsed(EPOCH + now, min(begun + late, MAX_CATCH_UP)))
+    ]
+    assert at(schedule, clock, now + 1.0) == []
+    assert at(schedule, clock, now + 2.0) == [("t", IntervalElapsed(EPOCH + now + 2.0))]
 
 
 def test_wall_time_of_a_live_clock_is_the_system_time(monotonic):

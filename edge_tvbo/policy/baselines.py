@@ -34,6 +34,7 @@ from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
 NEVER_READ = -1e100  # for the oracle, the "last reading" of an arm that was never read
 MIN_COUNT = 1e-100  # an arm whose discounted count is smaller is treated as never read
 NEXT_DRAW = 2**40  # added to the counter of draws for each arm that is not a candidate
+MIN_WEIGHT = float(np.finfo(np.float64).tiny)  # of RExp3: the weights of some arms are never all 0
 MAX_LOG_GAIN = 50.0  # largest increase of an RExp3 log weight by one reading
 
 
@@ -216,6 +217,7 @@ class RExp3(ModelFreePolicy):
                 gain = self._gamma * reward / (probability * len(self.field))
                 self._weights[index] *= exp(min(gain, MAX_LOG_GAIN))
                 self._weights /= self._weights.max()
+                np.maximum(self._weights, MIN_WEIGHT, out=self._weights)
                 self.observations += 1
         self._drawn = [each for each in self._drawn if each[0] != number]
         return ObserveResult(False, abs(y), None, self.observations)
@@ -273,7 +275,7 @@ class RExp3(ModelFreePolicy):
             raise SnapshotError("The snapshot's 'weights' holds a negative number, or only zeros.")
         if ((state["chances"] < 0) | (state["chances"] > 1)).any():
             raise SnapshotError("The snapshot's 'chances' holds a number outside 0 to 1.")
-        copy_arrays({"weights": self._weights}, state)
+        np.maximum(state["weights"], MIN_WEIGHT, out=self._weights)  # 0 in snapshots of 0.1.0
         self._time, self.observations, self.resets = time, observations, resets
         drawn = np.flatnonzero(state["chances"])
         self._drawn = [(int(index), float(state["chances"][index])) for index in drawn]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.policy_snapshots import resealed
 
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import decode_snapshot
@@ -127,6 +128,33 @@ def test_rexp3_probabilities_are_shared_by_eligible_arms():
     policy = make_policy("rexp3", FIELD, gamma=0.3)
     arm = policy.select(np.array([True, False, True, False])).arm
     assert state_of(policy, 100, 0.3)["chances"][arm] == pytest.approx(0.5)
+
+
+def test_rexp3_draws_arms_whose_weights_became_tiny():
+    first = np.arange(4) == 0
+    policy = make_policy("rexp3", FIELD, period=100_000, gamma=0.3)
+    for _ in range(10_000):  # e^-750 is below the smallest number
+        policy.observe(policy.select(first).arm, 3.0)
+        policy.advance()
+    assert_draws_the_others(policy)
+
+
+def test_rexp3_draws_arms_whose_weights_are_zero_in_an_old_snapshot():
+    policy = make_policy("rexp3", FIELD, gamma=0.3)
+    policy.restore(resealed(policy.snapshot(), weights=np.array([1.0, 0.0, 0.0, 0.0])))
+    assert_draws_the_others(policy)
+
+
+def assert_draws_the_others(policy):
+    """Check that the arms except the first are drawn uniformly, and that a snapshot is valid."""
+    arm = policy.select(np.arange(4) > 0).arm
+    chances = dict(policy._drawn)
+    assert chances == {arm: pytest.approx(1 / 3)}
+    policy.observe(arm, 3.0)
+    assert (policy._weights > 0.0).all()
+    other = make_policy("rexp3", FIELD, period=policy._period, gamma=0.3)
+    other.restore(policy.snapshot())
+    assert other.select() == policy.select()
 
 
 def test_rexp3_finds_the_best_arm_of_a_constant_field():

@@ -12,6 +12,7 @@ from edge_tvbo.models.beta import DEFAULT_BETA, BetaSchedule, beta_schedule
 from edge_tvbo.models.facts import LeastKnown
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import Posterior
+from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
 from edge_tvbo.models.snapshot import State, decode_snapshot, read_bytes, read_names
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Mask
@@ -38,8 +39,8 @@ def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
     Raises
     ------
     ConfigError
-        If the field is a box, or if the length scale is to be learned and the field has no
-        positions.
+        If the field is a box. Also if the length scale is to be learned, and the field has no
+        positions or more than `MAX_EXACT_SENSORS` sensors.
     """
     if not isinstance(field, SensorField):
         raise ConfigError(
@@ -50,6 +51,12 @@ def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
 
         width = LearningWidth(len(field), field.structure.rows)
         return AutoPolicy(settings, field, StructuralPosterior(field), width)
+    if settings.length_scale is not None and len(field) > MAX_EXACT_SENSORS:
+        raise ConfigError(
+            f'{settings.name} with length_scale = "learned" keeps 20 models of all sensors and '
+            f"accepts at most {MAX_EXACT_SENSORS} sensors; this field has {len(field)}. Remove "
+            "length_scale, or choose another policy, such as lb-gp-ucb."
+        )
     from edge_tvbo.models.posteriors.mixture import MixturePosterior, candidate_length_scales
 
     scales = () if settings.length_scale is None else candidate_length_scales(field)

@@ -38,8 +38,8 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
         Literal["learned"] | None,
         Meta(
             description="Whether the length scale is learned too. A policy that learns the length "
-            "scale needs sensor positions. It uses only the variance of the trained model, and "
-            "neither the kernel nor the course."
+            "scale needs sensor positions, and accepts at most 500 sensors. It uses only the "
+            "variance of the trained model, and neither the kernel nor the course."
         ),
     ] = None
     beta: Annotated[

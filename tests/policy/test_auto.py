@@ -479,6 +479,19 @@ def test_a_hallucinated_reading_leaves_the_weights_of_the_mixture():
     assert hallucinated.variance[0] < 0.5 * K[0, 0]
 
 
+def test_length_scale_is_learned_for_at_most_500_sensors():
+    sensors = [f"s{i}" for i in range(501)]
+    places = np.arange(501.0)[:, None]
+    field = SensorField(sensors, np.eye(501), NOISE, positions=places)
+    with pytest.raises(ConfigError, match="accepts at most 500 sensors; this field has 501"):
+        make_policy("auto", field, length_scale="learned")
+    make_policy(
+        "auto",
+        SensorField(sensors[:9], np.eye(9), NOISE, positions=places[:9]),
+        length_scale="learned",
+    )
+
+
 def test_further_sensors_of_an_interval_are_selected_with_a_wide_bound():
     policy = lived(make_policy("auto", lab("abcd")), 200)
     first, *others = policy.select_many(3)

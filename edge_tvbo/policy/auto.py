@@ -13,7 +13,7 @@ from edge_tvbo.models.facts import LeastKnown
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import Posterior
 from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
-from edge_tvbo.models.snapshot import State, decode_snapshot, read_bytes, read_names
+from edge_tvbo.models.snapshot import State, decode_snapshot, read_bytes, read_count, read_names
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Mask
 from edge_tvbo.policy.auto_settings import AutoSettings
@@ -168,10 +168,15 @@ class AutoPolicy(UpperConfidence):
         self._read[:] = not self._starts_unread
 
     def restore_sensors(self, blob: bytes) -> int:
-        """Load this field's sensors from a snapshot of `auto`; return how many were loaded."""
+        """Load this field's sensors from a snapshot of `auto`; return how many were loaded.
+
+        If any were loaded, the number of ended intervals is loaded, too: `beta` depends on it.
+        """
         state = decode_snapshot(self.name, None, blob)
-        read = self._read_in(state)
+        read, time = self._read_in(state), read_count(state, "time")
         known = self._learned.restore_sensors(read_bytes(state, "posterior"))
+        if known:
+            self._time = time
         if known and self._starts_unread:
             self._read[:] = False
             self._read[known] = read[known]

@@ -525,6 +525,17 @@ def test_what_is_known_of_sensors_is_kept_when_others_come_and_go(names):
     assert np.isfinite(new.posterior()).all()
 
 
+@pytest.mark.parametrize("beta", [4.0, {"c1": 0.8, "c2": 0.4}])
+@given(names=st.sets(st.sampled_from("abcdxyz"), min_size=1), intervals=st.integers(1, 30))
+@settings(max_examples=10)
+def test_width_of_a_given_beta_continues_when_sensors_come_and_go(beta, names, intervals):
+    old = lived(make_policy("auto", lab("abcd"), beta=beta), intervals)
+    new = make_policy("auto", lab(sorted(names)), beta=beta)
+    first = new.select().width
+    known = new.restore_sensors(old.snapshot())
+    assert new.select().width == (old.select().width if known else first)
+
+
 @pytest.mark.parametrize(("before", "after"), [(64, 65), (65, 64), (200, 201), (201, 200)])
 def test_what_is_known_of_sensors_is_kept_with_other_harmonics(before, after):
     """The number of harmonics depends on the number of sensors; they keep what both have."""

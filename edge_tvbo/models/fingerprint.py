@@ -25,7 +25,8 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 class Fingerprint(NamedTuple):
     """Two digests of the definition of a field.
 
-    If only the last bits of the numbers differ, the rounded digests are equal.
+    If only the last bits of the numbers differ, the rounded digests are equal. The rounded digest
+    does not contain the length of an interval.
     """
 
     exact: str  # digest of all bits; the only digest in snapshots of version 0.1.0

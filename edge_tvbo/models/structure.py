@@ -25,7 +25,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.fingerprint import AsBytes
+from edge_tvbo.models.fingerprint import AsBytes, exact
 from edge_tvbo.models.seasons import has_days
 from edge_tvbo.models.spatial_kernels import ALLOWED_RANGE, MAX_NUMBER, MIN_NUMBER
 from edge_tvbo.models.trained_state import TrainedState
@@ -235,14 +235,16 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
     def digest(self, as_bytes: AsBytes) -> bytes:
         """Return a 32-byte digest of a trained structural model, or no bytes for a prior.
 
-        The function `as_bytes` converts the arrays of the model to bytes. Because a prior has no
-        digest, the snapshots of an untrained field stay valid if the user configures intervals of
-        another length.
+        The function `as_bytes` converts the arrays of the model to bytes. Snapshots stay valid if
+        the user configures intervals of another length: a prior has no digest, and only the exact
+        digest of a trained model contains the interval, as in version 0.1.0. A posterior that
+        derives its rates from the interval has these rates in the kind of its snapshots.
         """
         if self.rows == 0:
             return b""
         arrays = [self.course, self.spread, self.liveliness, self.correlation]
-        numbers: list[object] = [self.period, self.interval, self.components, self.rows]
+        interval = [self.interval] if as_bytes is exact else []
+        numbers: list[object] = [self.period, *interval, self.components, self.rows]
         if self.state is not None:
             arrays += self.state.arrays()
             numbers.append(self.state.end)

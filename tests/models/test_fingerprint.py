@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
@@ -114,3 +115,33 @@ def test_a_structural_model_continues_from_a_snapshot_of_another_processor(resto
     getattr(here, restore)(there.snapshot())
     np.testing.assert_allclose(here.posterior()[0], there.posterior()[0], rtol=1e-6, atol=1e-9)
     assert here.observations == there.observations
+
+
+def trained(interval):
+    """Return a field with a trained structural model and a configured interval, in s."""
+    structure = replace(prior_structure(K[:5, :5], 600.0), rows=72, interval=interval)
+    return SensorField(list("abcde"), K[:5, :5], 0.01, structure=structure)
+
+
+@pytest.mark.parametrize(
+    "name", ["gp-ucb", "tv-gp-ucb", "ui-tvbo", "mtv-gp-ucb", "et-gp-ucb", "d-ucb", "auto"]
+)
+@given(interval=st.floats(0.0, 1e5), readings=st.lists(st.floats(-3.0, 3.0), max_size=8))
+@settings(max_examples=5)
+def test_a_model_continues_if_the_configured_interval_changes(name, interval, readings):
+    before, after = (make_policy(name, trained(each), seed=0) for each in (600.0, interval))
+    for number, y in enumerate(readings):
+        before.set_time(600.0 * number)
+        before.observe(before.select().arm, y)
+        before.advance()
+    before.set_time(600.0 * len(readings))
+    after.restore(before.snapshot())
+    assert after.observations == before.observations
+    assert after.select() == before.select()
+
+
+def test_kalman_ucb_whose_rate_depends_on_the_interval_does_not_continue():
+    before, after = (make_policy("kalman-ucb", trained(each), seed=0) for each in (600.0, 300.0))
+    before.observe(1, 0.5)
+    with pytest.raises(SnapshotError, match="is of 'state-space"):
+        after.restore(before.snapshot())

@@ -103,7 +103,11 @@ from edge_tvbo.messages.events import (
     Unreadable,
 )
 from edge_tvbo.messages.formatting import rfc3339
-from edge_tvbo.policy.base import Policy
+from edge_tvbo.policy.base import Policy, SkippingPolicy
+
+# More intervals are skipped at once if the policy can do so. Fewer are ended one by one, so that
+# recordings with gaps give the same decisions as before, to the last bit.
+MAX_SINGLE_STEPS = 1000
 
 
 class Controller:
@@ -405,8 +409,7 @@ class Controller:
         commands = self._timeouts.end_waiting(at)
         resets = self.policy.resets
         if state.interval >= 0:
-            for _ in range(intervals):
-                self.policy.advance()
+            self._advance_policy(intervals)
         self._set_time(at)
         state.interval = state.used = state.used + intervals
         state.reports.recommend([], at)
@@ -417,6 +420,13 @@ class Controller:
             state.last_reset = rfc3339(at)
         commands += state.update_alert(at)
         return commands if state.paused else [*commands, *self._begin_interval(at)]
+
+    def _advance_policy(self, intervals: int) -> None:
+        if intervals > MAX_SINGLE_STEPS and isinstance(self.policy, SkippingPolicy):
+            self.policy.skip(intervals)
+            return
+        for _ in range(intervals):
+            self.policy.advance()
 
     def _set_time(self, at: float) -> None:
         if self._state.filter.clock_is_set:

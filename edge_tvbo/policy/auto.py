@@ -76,6 +76,10 @@ class LearningPosterior(Posterior, Protocol):
         """Set the time at which the interval of `auto`'s posterior began, in s since 1970, UTC."""
         ...
 
+    def skip(self, intervals: int) -> None:
+        """Advance `auto`'s posterior by several intervals without readings, at once."""
+        ...
+
     def quantile(self, arm: int, share: float) -> float:
         """Return `auto`'s quantile v: a reading of `arm` is below v with probability `share`."""
         ...
@@ -161,6 +165,13 @@ class AutoPolicy(UpperConfidence):
         result = super().observe(arm, y)
         self._read[arm] = True
         return result
+
+    def skip(self, intervals: int) -> None:
+        """End several intervals of `auto` at once, as after a downtime."""
+        self._learned.skip(intervals - 1)
+        self._time += intervals - 1
+        self._events += intervals - 1
+        self.advance()
 
     def reset(self) -> None:
         """Reset the policy `auto`: discard all readings."""

@@ -4,7 +4,7 @@ All values of this module are in model units: a reading y is the measured value,
 by the field, and negated if the field's objective is the minimum.
 """
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -279,5 +279,22 @@ class Policy(Protocol):
         ------
         SnapshotError
             If the snapshot cannot be decoded.
+        """
+        ...
+
+
+@runtime_checkable
+class SkippingPolicy(Protocol):
+    """Protocol of a policy that ends many intervals as fast as one interval."""
+
+    def skip(self, intervals: int) -> None:
+        """End several intervals without readings at once.
+
+        Apart from rounding errors, the result is that of `Policy.advance` for each interval.
+
+        Parameters
+        ----------
+        intervals : int
+            Number of intervals, at least 2.
         """
         ...

@@ -492,6 +492,50 @@ def test_length_scale_is_learned_for_at_most_500_sensors():
     )
 
 
+SKIPPING = {
+    "structural": (LEARNING, {}),
+    "length scale": (PLAIN, {"length_scale": "learned"}),
+    "no times": (PLAIN, {}),
+    "on reading": (SensorField(NAMES, K, NOISE, structure=prior_structure(K, None)), {}),
+}
+
+
+@pytest.mark.parametrize("case", SKIPPING)
+@given(history=histories, intervals=st.integers(1, 300))
+@settings(max_examples=15)
+def test_skipped_intervals_have_the_effect_of_single_intervals(case, history, intervals):
+    field, parameters = SKIPPING[case]
+    skips, advances = (make_policy("auto", field, **parameters) for _ in range(2))
+    for policy in (skips, advances):
+        policy.set_time(30 * DAY)
+        for step in history:
+            if step is None:
+                policy.advance()
+            else:
+                policy.observe(*step)
+    skips.skip(intervals)
+    for _ in range(intervals):
+        advances.advance()
+    np.testing.assert_allclose(skips.posterior(), advances.posterior(), rtol=1e-6, atol=1e-9)
+    for policy in (skips, advances):
+        policy.set_time(30 * DAY + 900 * HOUR)
+    np.testing.assert_allclose(skips.posterior(), advances.posterior(), rtol=1e-6, atol=1e-9)
+    assert skips.select().width == advances.select().width
+    assert (skips._time, skips._events) == (advances._time, advances._events)
+
+
+def test_a_controller_does_not_end_thousands_of_intervals_one_by_one():
+    """After a long downtime, ending each of 10,000 intervals took minutes with many sensors."""
+    controller = Controller(make_policy("auto", LEARNING), controller_settings())
+    controller.handle(IntervalElapsed(30 * DAY, 1))
+    advance, calls = controller.policy.advance, []
+    controller.policy.advance = lambda: (calls.append(1), advance())
+    controller.handle(IntervalElapsed(60 * DAY, 10_000))
+    assert len(calls) == 1
+    controller.handle(IntervalElapsed(60 * DAY, 3))
+    assert len(calls) == 1 + 3
+
+
 def test_further_sensors_of_an_interval_are_selected_with_a_wide_bound():
     policy = lived(make_policy("auto", lab("abcd")), 200)
     first, *others = policy.select_many(3)

@@ -229,13 +229,23 @@ class MixturePosterior(FiniteArmsMixin):
 
     def advance(self) -> None:
         """Advance all models of the mixture by one interval."""
-        model_bank.evolve_one_component(
-            self._m, self._C, self._K, self._which[: self._split], self._retain, self._inject
-        )
-        model_bank.evolve_two_component(
-            self._m2, self._C2, self._K, self._which[self._split :], self._A, self._Q
-        )
-        self.log_weights *= DISCOUNT
+        self._evolve(self._retain, self._inject, self._A, self._Q, DISCOUNT)
+
+    def skip(self, intervals: int) -> None:
+        """Advance all models of the mixture by several intervals without readings, at once.
+
+        Each model is stationary: its prior is the retained part of the prior plus the innovations.
+        So the innovations of all intervals together are the prior minus the retained part.
+        """
+        retain, A = self._retain**intervals, np.linalg.matrix_power(self._A, intervals)
+        Q = self._P - A @ self._P @ A.transpose(0, 2, 1)
+        self._evolve(retain, 1.0 - retain, A, Q, DISCOUNT**intervals)
+
+    def _evolve(self, retain: Array, inject: Array, A: Array, Q: Array, discount: float) -> None:
+        one, two = self._which[: self._split], self._which[self._split :]
+        model_bank.evolve_one_component(self._m, self._C, self._K, one, retain, inject)
+        model_bank.evolve_two_component(self._m2, self._C2, self._K, two, A, Q)
+        self.log_weights *= discount
         self._mix()
 
     def reset(self) -> None:

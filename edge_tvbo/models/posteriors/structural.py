@@ -169,6 +169,14 @@ class StructuralPosterior(FiniteArmsMixin):
         self._waited += 1
         self._refresh()
 
+    def skip(self, intervals: int) -> None:
+        """Advance the structural posterior by several intervals without readings, at once."""
+        if self._model.interval:
+            retain = self._table.retain(intervals * self._model.interval)
+            self._covariance.evolve(self._state, retain)
+        self._waited += intervals
+        self._refresh()
+
     def reset(self) -> None:
         """Reset the structural posterior to the prior: discard all readings, but keep the time."""
         self._state[:] = 0.0

@@ -8,7 +8,7 @@ from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import Reading
 from edge_tvbo.messages.formatting import YEAR_1, YEAR_9999
 
-DUPLICATE_WINDOW_S = 2.0  # in this window, an equal reading without a time is a duplicate
+DUPLICATE_WINDOW_S = 2.0  # between the arrivals of two equal readings; see `_is_duplicate`
 
 
 class ReadingFilter:
@@ -127,16 +127,23 @@ class ReadingFilter:
         """Return whether `reading` repeats the last accepted reading of `arm`.
 
         Readings with the same time but different values are no duplicates, because many sensors
-        report the time in whole seconds. The first reply to an activation is never a duplicate if
-        its payload contains no time.
+        report the time in whole seconds. The first reply to an activation is no duplicate in these
+        cases:
+
+        - Its payload contains no time. The reply may arrive in the same batch as the reading before
+          the activation, and then has the time of the activation.
+        - Its time is in whole seconds, and the last reading arrived a short time ago. The sensor
+          may have measured twice in the same second.
         """
         if reading.value != self.values[arm]:
             return False
+        received = self.received[arm]
+        is_soon = reading.received - received < DUPLICATE_WINDOW_S
+        is_reply = activated_at is not None and received <= activated_at <= reading.received
         if reading.stamped:
-            return reading.at == self.measured[arm]
-        if activated_at is not None and self.received[arm] <= activated_at < reading.received:
-            return False
-        return reading.received - self.received[arm] < DUPLICATE_WINDOW_S
+            may_be_new = is_reply and is_soon and reading.at.is_integer()
+            return reading.at == self.measured[arm] and not may_be_new
+        return is_soon and not is_reply
 
 
 def _is_column(column: list[float], sensors: int, never: float) -> bool:

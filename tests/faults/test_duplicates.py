@@ -16,6 +16,7 @@ from support.naive import se
 from support.settings import field_settings
 
 from edge_tvbo.control.controller import Controller
+from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
@@ -97,6 +98,49 @@ def test_a_duplicate_with_a_timestamp_is_ignored_however_late(data):
         for reading in [sent[-1], *data.draw(st.lists(st.sampled_from(sent), max_size=3))]:
             often.handle(Reading(*reading, at + 1))
     assert_same_posterior(once, often)
+
+
+def activations(commands):
+    return [each for each in commands if isinstance(each, Activate)]
+
+
+def on_reading():
+    """Return a controller with the interval "on-reading", and its first activation."""
+    it = Controller(
+        make_policy("tv-gp-ucb", FIELD), controller_settings(interval="on-reading", max_age=1e9)
+    )
+    (activation,) = activations(it.handle(IntervalElapsed(NOW)))
+    return it, activation
+
+
+@pytest.mark.parametrize("stamp", ["unstamped", "whole seconds", "milliseconds"])
+@given(
+    st.lists(st.sampled_from([0.0, 0.001, 0.1, 0.999, 1.5]), min_size=2, max_size=12),
+    st.floats(-3.0, 3.0),
+)
+def test_each_first_reply_counts_although_the_value_stays_the_same(stamp, delays, skew):
+    """A reply in the same batch as the reading before it has the time of its activation."""
+    it, activation = on_reading()
+    now = NOW
+    for delay in delays:
+        now += max(delay, 0.001) if stamp == "milliseconds" else delay
+        measured = {"unstamped": now, "whole seconds": (now + skew) // 1, "milliseconds": now}
+        reply = Reading(activation.sensor, 0.5, measured[stamp], now, stamp != "unstamped")
+        (activation,) = activations(it.handle(reply))
+    assert it.health().answered == len(delays)
+    assert it.health().refused == {}
+
+
+@given(st.floats(2.0, 1e5), st.floats(0.0, 1.0))
+def test_a_late_copy_with_a_time_in_whole_seconds_is_no_reply(after, replied_after):
+    it, activation = on_reading()
+    sent = {}
+    while activation.sensor not in sent:
+        sent[activation.sensor] = Reading(activation.sensor, 0.5, NOW, NOW + replied_after)
+        (activation,) = activations(it.handle(sent[activation.sensor]))
+    copy = replace(sent[activation.sensor], received=NOW + replied_after + after)
+    assert activations(it.handle(copy)) == []
+    assert it.health().refused == {"duplicate": 1}
 
 
 @pytest.mark.parametrize("stamped", [True, False])

@@ -44,7 +44,8 @@ timed out nor backed off. If the command was never sent, the energy of the activ
 All times are times of the wall clock. When this clock is stepped (`ClockStepped`), the controller
 shifts the stored times by the same step, and a sensor that times out in the running interval is not
 backed off. While the clock is not set (`ClockUnset`), the age of a reading and the time of day
-are unknown, and each reading is treated as if it was measured on arrival. While the clock is set
+are unknown, and each reading is treated as if it was measured on arrival. But the difference of
+two times is known, so time passes for the model. While the clock is set
 but does not count as synchronised (`ClockSyncChanged`), it may be days behind. Therefore a reading
 that is dated in the future is also treated as if it was measured on arrival.
 
@@ -429,9 +430,14 @@ class Controller:
             self.policy.advance()
 
     def _set_time(self, at: float) -> None:
-        if self._state.filter.clock_is_set:
+        """Set the policy's time; if the clock is not set, let the time since the last call pass."""
+        state = self._state
+        if state.filter.clock_is_set:
             self._has_set_time = True
             self.policy.set_time(at)
+        elif state.model_time is not None:
+            self.policy.pass_time(max(0.0, at - state.model_time))
+        state.model_time = at
 
     def _begin_interval(self, at: float) -> list[Command]:
         self._state.began = at

@@ -89,6 +89,7 @@ class FieldState:
         self.used = -1  # the highest interval number that may have been used
         self.began = 0.0
         self.selected = -1
+        self.model_time: float | None = None  # time up to which time has passed for the model
         self.paused = False
         self.online = True
         self.timeout_counts = True  # whether a time-out counts as a failure of its sensor
@@ -137,6 +138,8 @@ class FieldState:
         """Add `by` seconds to all times in the field state: the clock was stepped at time `at`."""
         self.began += by
         self.activations.at += by
+        if self.model_time is not None:
+            self.model_time += by
         self.filter.shift_timestamps(by, at)
         self.reports.shift_timestamps(by)
         self.faults.shift_timestamps(by)
@@ -160,6 +163,8 @@ class FieldState:
             **self.implausible.snapshot(),
             **self.ignored.snapshot(),
         }
+        if self.model_time is not None:
+            state["model_time"] = self.model_time
         if self.undelivered:
             state["undelivered"] = self.undelivered
         if self.activations.awaited:
@@ -191,6 +196,7 @@ class FieldState:
         activations = ActivationsState.decode(state, held, M)
         undelivered = _undelivered(state)
         ratio = self._interval_ratio(state)
+        model_time = _model_time(state)
         recalled = read_names(state, "recalled") if "recalled" in state else None
         self.filter.check(*held.filter_state)
         parts = self._parts(state)
@@ -205,6 +211,7 @@ class FieldState:
         self.interval = self.used = held.interval
         self.began = held.began
         self.selected = held.selected
+        self.model_time = model_time
         self.timeout_counts = False  # a reply may have been lost
         self.activations.restore(activations)
         self._scale_intervals(ratio)
@@ -234,6 +241,7 @@ class FieldState:
         begun = ActivationsState.decode(state, held, MAX_COUNT).begun
         undelivered = _undelivered(state)
         ratio = self._interval_ratio(state)
+        model_time = _model_time(state)
         resets = read_count(state, "resets") if "resets" in state else 0
         policy = read_bytes(state, "policy")
         changed_from = self._former_unit(state)
@@ -259,6 +267,7 @@ class FieldState:
         self.activations.begun = begun
         self._scale_intervals(ratio)
         self.policy.resets = resets
+        self.model_time = model_time
         if changed_from:
             if self.alerts:
                 self.alerts.monitor.forget_values()
@@ -384,6 +393,14 @@ def _without_values(state: dict[str, Any]) -> dict[str, Any]:
 def _undelivered(state: dict[str, Any]) -> int:
     """Return the number of undelivered activations in the snapshot of a field state."""
     return read_count(state, "undelivered") if "undelivered" in state else 0
+
+
+def _model_time(state: dict[str, Any]) -> float | None:
+    """Return the time up to which time has passed for the model in a snapshot of a field state.
+
+    Return None before the first interval, and for the snapshot of an old version.
+    """
+    return read_number(state, "model_time") if "model_time" in state else None
 
 
 def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:

@@ -80,6 +80,10 @@ class LearningPosterior(Posterior, Protocol):
         """Advance `auto`'s posterior by several intervals without readings, at once."""
         ...
 
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass for `auto`'s posterior while the time of day is unknown."""
+        ...
+
     def quantile(self, arm: int, share: float) -> float:
         """Return `auto`'s quantile v: a reading of `arm` is below v with probability `share`."""
         ...
@@ -159,6 +163,10 @@ class AutoPolicy(UpperConfidence):
     def set_time(self, at: float | None) -> None:
         """Set the time at which the current interval of `auto` began, in s since 1970, UTC."""
         self._learned.set_time(at)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass for the posterior of `auto` while the time of day is unknown."""
+        self._learned.pass_time(seconds)
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update the posterior of `auto` with a reading `y` of `arm`, in model units."""

@@ -199,6 +199,19 @@ class Policy(Protocol):
         """
         ...
 
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass for the policy's model while the time of day is unknown.
+
+        Only models that compute the lengths of intervals from the times of `set_time` need this
+        method. Other policies do nothing.
+
+        Parameters
+        ----------
+        seconds : float
+            Seconds, at least 0, since the last call of `set_time` or `pass_time`.
+        """
+        ...
+
     def facts(self) -> tuple[Fact, ...]:
         """Return the facts, besides mean and bound, that explain the policy's choice.
 

@@ -117,6 +117,10 @@ class BoxPolicy:
         """Set the time at which the box policy's interval began, in seconds since 1970, UTC."""
         self._policy.set_time(at)
 
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass for the box policy while the time of day is unknown."""
+        self._policy.pass_time(seconds)
+
     def facts(self) -> tuple[Fact, ...]:
         """Return the facts, besides mean and bound, that explain the box policy's choice.
 

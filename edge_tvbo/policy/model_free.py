@@ -66,6 +66,9 @@ class ModelFreePolicy:
     def set_time(self, at: float | None) -> None:
         """Do nothing, because the time of day does not affect a model-free policy."""
 
+    def pass_time(self, seconds: float) -> None:
+        """Do nothing, because time does not affect a model-free policy."""
+
     def facts(self) -> tuple[Fact, ...]:
         """Return no facts, because a model-free policy has no model to explain."""
         return ()

@@ -158,6 +158,9 @@ class UpperConfidence:
     def set_time(self, at: float | None) -> None:
         """Do nothing, because the time of day does not affect the confidence bound."""
 
+    def pass_time(self, seconds: float) -> None:
+        """Do nothing, because the posterior of the confidence bound counts time in intervals."""
+
     def facts(self) -> tuple[Fact, ...]:
         """Return the facts of the upper-confidence posterior, such as its approximations."""
         return self._posterior.facts()

@@ -469,11 +469,56 @@ def test_season_advances_by_intervals_while_the_clock_is_not_set():
     assert hour() == 8
 
 
-@pytest.mark.parametrize("policy", ["auto", "kalman-ucb"])
-def test_after_a_restart_the_course_is_its_mean_until_the_clock_is_set(policy):
+@given(
+    st.lists(st.tuples(st.floats(0.1, 3e4), st.sampled_from(["", "restart", "step"])), max_size=8),
+    st.booleans(),
+)
+def test_time_passes_for_a_model_of_unequal_intervals_while_the_clock_is_not_set(waits, was_set):
+    """Without a season, the model of a clock that is not set equals that of a clock that is."""
+    structure = prior_structure(FIELD.kernel, None, period=0.0)
+    field = SensorField(FIELD.sensors, FIELD.kernel, 0.01, structure=structure)
+
+    def controller():
+        return Controller(make_policy("auto", field), controller_settings(interval="on-reading"))
+
+    def reply(value):
+        sensor = known.health().selected
+        for each, at in ((known, now), (unset, now - behind)):
+            each.handle(Reading(sensor, value, at, at, stamped=False))
+
+    known, unset, behind, now = controller(), controller(), NOW, NOW
+    known.handle(IntervalElapsed(NOW))
+    if was_set:
+        unset.handle(IntervalElapsed(NOW))
+        unset.handle(ClockStepped(-behind, 0.0))
+    unset.handle(ClockUnset())
+    if not was_set:
+        unset.handle(IntervalElapsed(0.0))
+    for wait, happens in waits:
+        if happens == "restart":
+            blob, unset = unset.snapshot(), controller()
+            unset.restore(blob)
+        if happens:
+            behind -= 1000.0
+            unset.handle(ClockStepped(1000.0, now - behind))
+            unset.handle(ClockUnset())
+        now += wait
+        reply(wait % 1.0)
+    if was_set:
+        unset.handle(ClockStepped(behind, now))
+        now, behind = now + 5000.0, 0.0
+        reply(0.5)
+    assert unset.health().selected == known.health().selected
+    np.testing.assert_allclose(unset.policy.posterior(), known.policy.posterior(), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("policy", "interval"), [("auto", 3600.0), ("auto", None), ("kalman-ucb", 3600.0)]
+)
+def test_after_a_restart_the_course_is_its_mean_until_the_clock_is_set(policy, interval):
     """The restored model used the course of the time of its snapshot, 6 o'clock."""
     course = np.repeat(5.0 * np.sin(2 * np.pi * np.arange(24) / 24)[:, None], 3, axis=1)
-    fitted = replace(prior_structure(FIELD.kernel, 3600.0), rows=1000, course=course)
+    fitted = replace(prior_structure(FIELD.kernel, interval), rows=1000, course=course)
     field = SensorField(("a", "b", "c"), FIELD.kernel, 0.01, structure=fitted)
 
     def controller():

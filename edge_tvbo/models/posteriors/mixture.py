@@ -193,6 +193,9 @@ class MixturePosterior(FiniteArmsMixin):
     def set_time(self, at: float | None) -> None:
         """Do nothing, because the models of the mixture count time in intervals."""
 
+    def pass_time(self, seconds: float) -> None:
+        """Do nothing, because the models of the mixture count time in intervals."""
+
     def prior_std(self, arm: int) -> float:
         """Return the mixture's prior standard deviation of `arm`, under the field's kernel."""
         return sqrt(self._field.kernel[arm, arm])

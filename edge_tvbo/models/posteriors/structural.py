@@ -48,6 +48,7 @@ from edge_tvbo.numerics.types import Array
 CLEAR_FACTOR = 1.2  # a trained field's standard deviation is reported if it changed by this factor
 SNAPSHOT_KIND = re.compile(r"structural ([0-9]{1,9}\.[0-9]{1,9})")  # the number is the season in s
 NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times before 1970
+UNSET_TIME = "unset_time"  # key in snapshots, if the number is not 0
 SAME_TIME = 0.5  # share of an interval; a smaller difference of two times counts as 0
 
 
@@ -87,6 +88,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._at = NO_TIME  # s since 1970 at the last `set_time`
         self._is_unset = False  # whether the present time is unknown; `_at` is the last known time
         self._waited = 0  # intervals that ended since `_at`
+        self._unset_time = 0.0  # s that have passed since `_at` while the time was unknown
         self._seen = 0.0  # s that have passed since the first `set_time`
         self.log_density = 0.0  # ln p(y) of the last reading y, before the update with y
         self.reset()
@@ -118,10 +120,21 @@ class StructuralPosterior(FiniteArmsMixin):
             passed = at - self._at
             self.variation.adapt_liveliness(self._at, at, self._seen)
             self._seen += max(0.0, passed)
-        passed -= self._waited * self._model.interval
+        passed -= self._elapsed
         if passed > SAME_TIME * self._model.interval:
             self._covariance.evolve(self._state, self._table.retain(passed))
-        self._at, self._waited = at, 0
+        self._at, self._waited, self._unset_time = at, 0, 0.0
+        self._refresh()
+
+    def pass_time(self, seconds: float) -> None:
+        """Advance the structural posterior by `seconds` in which `set_time` was not called.
+
+        If all intervals have the same length, do nothing, because `advance` counts the intervals.
+        """
+        if self._model.interval:
+            return
+        self._covariance.evolve(self._state, self._table.retain(seconds))
+        self._unset_time += seconds
         self._refresh()
 
     def prior_std(self, arm: int) -> float:
@@ -220,6 +233,7 @@ class StructuralPosterior(FiniteArmsMixin):
             **self.variation.numbers(),
             "observations": self.observations,
             "waited": self._waited,
+            **({UNSET_TIME: self._unset_time} if self._unset_time else {}),
             **self._arrays(),
             **self._identity(),
         }
@@ -298,6 +312,11 @@ class StructuralPosterior(FiniteArmsMixin):
     def _has_time(self) -> bool:
         return self._at != NO_TIME and not self._is_unset
 
+    @property
+    def _elapsed(self) -> float:
+        """Seconds since `_at` by which the structural posterior was advanced."""
+        return self._waited * self._model.interval + self._unset_time
+
     def _phase(self) -> float:
         """Return the phase of the structural posterior's season; -1 without a season or a time."""
         return self._phase_of(self._model.season_period)
@@ -306,7 +325,7 @@ class StructuralPosterior(FiniteArmsMixin):
         """Return the structural posterior's phase in `period`; -1 without a period or a time."""
         if not self._has_time:
             return -1.0
-        return phase_of(self._at + self._waited * self._model.interval, period)
+        return phase_of(self._at + self._elapsed, period)
 
     def _bin(self) -> int:
         """Return the index of the structural posterior's current liveliness bin."""
@@ -350,12 +369,15 @@ class StructuralPosterior(FiniteArmsMixin):
         self._covariance.check(state)
         if seen < 0.0:
             raise SnapshotError("The snapshot's 'seen' is out of range.")
+        if UNSET_TIME in state and read_number(state, UNSET_TIME) < 0.0:
+            raise SnapshotError(f"The snapshot's {UNSET_TIME!r} is out of range.")
         self.variation.check(state)
 
     def _load_rest(self, state: State) -> None:
         """Load the structural posterior's numbers and its variation from a checked state."""
         self.observations, self._waited = state["observations"], state["waited"]
         self._at, self._seen = float(state["at"]), float(state["seen"])
+        self._unset_time = float(state.get(UNSET_TIME, 0.0))
         self.variation.restore(state)
 
     def _identity(self) -> State:

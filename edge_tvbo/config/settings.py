@@ -170,9 +170,11 @@ class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
             " after twice this duration, a state of up to 768 KiB after three times this duration,"
             " and so on. With the default, at most 24 MiB are therefore written in a day. For"
             " example, the state of 46 sensors with the policy `auto` is stored every hour and not"
-            " every 15min, so 17 MiB are written in a day. If the state is stored less often, the"
-            " daemon logs how often. After a kill or a power cut, the models lack the readings that"
-            " arrived after the state was last stored.",
+            " every 15min, so 17 MiB are written in a day. The state is also stored a few times"
+            ' after a start, and when the replies of a field with interval "on-reading" become'
+            " much faster. If the state is stored less often, the daemon logs how often. After a"
+            " kill or a power cut, the models lack the readings that arrived after the state was"
+            " last stored.",
             extra=duration("1s", "1d"),
         ),
     ] = 900.0

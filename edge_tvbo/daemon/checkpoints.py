@@ -9,6 +9,10 @@ used twice:
 - Each checkpoint reserves as many unused interval numbers as are needed until two more checkpoints
   are written. So the previous checkpoint, which is used if the newest is damaged, has reserved
   enough numbers, too.
+- With ``interval = "on-reading"``, it is unknown how many numbers will be needed. Twice as many
+  numbers are reserved as are needed if the intervals follow each other as fast as since the last
+  checkpoint. If the intervals become faster, the next checkpoints are written early, before the
+  numbers run out that the newest or the previous checkpoint has reserved.
 - After a kill, a second process skips the reserved numbers. It also skips one further number for
   each interval that has begun since the checkpoint. If the second process is also killed before it
   writes a checkpoint, a third process reads the same checkpoint. By then, more intervals have
@@ -28,7 +32,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import ceil, inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -55,7 +59,7 @@ log = logging.getLogger(__name__)
 
 LARGE_DOCUMENT_BYTES = 2**18  # for a document of n times this size, the period is n times longer
 MAX_RETRY_DELAY_S = 60.0  # between attempts to write a document that could not be written
-RESERVED_NUMBERS = 10_000  # usable numbers of a document, for interval = "on-reading"
+RESERVED_NUMBERS = 10_000  # least usable numbers of a document, for interval = "on-reading"
 RESERVE_MARGIN = 1_000  # if fewer of these numbers are left, a document is due
 
 
@@ -99,6 +103,23 @@ class Store(Protocol):
         ...
 
 
+class _Reserve(NamedTuple):
+    """Interval numbers that a document reserved for a field with the interval "on-reading"."""
+
+    at: float  # monotonic time of the document
+    begun: int  # the highest number that was used at this time
+    usable: int  # how many numbers can be used before the next document is due
+    last: int  # the highest reserved number
+
+    def usable_next(self, at: float, begun: int, wait: float) -> int:
+        """Return `usable` of the next document, which is written at the time `at`.
+
+        If the rate since this document continues, half of the numbers are used after `wait` s.
+        """
+        rate = (begun - self.begun) / max(1.0, at - self.at)
+        return max(self.usable, ceil(2.0 * rate * wait))
+
+
 class Checkpoints:
     """Service of the loop that writes the state of all fields to a store, and restores it.
 
@@ -140,6 +161,7 @@ class Checkpoints:
         self._owes_two = False  # whether to write two documents next; see `save`
         self._has_state = False  # whether the controllers have a state, restored or new
         self._reserved_until: dict[str, int] = {}  # field -> interval that makes a document due
+        self._reserves: dict[str, _Reserve] = {}  # of the last document, by "on-reading" field
 
     @property
     def written(self) -> int:
@@ -217,7 +239,7 @@ class Checkpoints:
         return self._due
 
     def service(self, now: float) -> None:
-        """Write a checkpoint if it is due, or if a field used about half its reserved numbers."""
+        """Write a checkpoint if it is due, or before a field has used its reserved numbers."""
         if now >= self._due or any(
             self._controllers[name].used >= number for name, number in self._reserved_until.items()
         ):
@@ -261,7 +283,8 @@ class Checkpoints:
                 interval_text(self._every),
             )
         fields = {
-            name: self._field_checkpoint(name, blob, wait) for name, blob in snapshots.items()
+            name: self._field_checkpoint(name, blob, anchor.monotonic, wait)
+            for name, blob in snapshots.items()
         }
         now = time.monotonic()
         data = _encoded(Document(anchor, final, fields))
@@ -271,19 +294,33 @@ class Checkpoints:
             self._reserved_until = {}
         self._due = now + wait
 
-    def _field_checkpoint(self, name: str, snapshot: bytes, wait: float) -> FieldCheckpoint:
-        """Return one field's part of a checkpoint.
+    def _field_checkpoint(
+        self, name: str, snapshot: bytes, at: float, wait: float
+    ) -> FieldCheckpoint:
+        """Return one field's part of a checkpoint, which is written at the monotonic time `at`.
 
         This part reserves numbers for the intervals that can begin in the next 2 * `wait` seconds.
         """
         begun = self._controllers[name].used
         every, next_in, intervals = self._scheduler.next_interval(name)
         number = begun + intervals - 1  # also counts intervals that elapsed before this process
-        usable = RESERVED_NUMBERS if every is None else ceil(wait / every) + 2
-        self._reserved_until[name] = number + usable - (RESERVE_MARGIN if every is None else 0)
         reply = self._scheduler.awaited_reply(name)
-        reserved = number + 2 * usable
+        if every is None:
+            reserved = self._reserve(name, number, at, wait)
+        else:
+            usable = ceil(wait / every) + 2
+            self._reserved_until[name] = number + usable
+            reserved = number + 2 * usable
         return FieldCheckpoint(snapshot, begun, reserved, every, next_in, intervals, reply)
+
+    def _reserve(self, name: str, begun: int, at: float, wait: float) -> int:
+        """Reserve numbers above `begun` for an "on-reading" field; return the last of them."""
+        usable, end = RESERVED_NUMBERS, inf
+        if before := self._reserves.get(name):
+            usable, end = before.usable_next(at, begun, wait), before.last
+        self._reserved_until[name] = int(min(begun + usable, end)) - RESERVE_MARGIN
+        self._reserves[name] = _Reserve(at, begun, usable, begun + 2 * usable)
+        return begun + 2 * usable
 
 
 def _encoded(document: Document) -> bytes | None:

@@ -1,11 +1,11 @@
 """Checkpoints: contents of a document, and when a restored field continues."""
 
 import logging
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.controllers import energy_settings
 from support.lives import BOOT, NOW, Life, Memory, Time
@@ -13,9 +13,7 @@ from support.lives import BOOT, NOW, Life, Memory, Time
 from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.daemon import checkpoints
-from edge_tvbo.daemon.checkpoint_document import (
-    Anchor,
-)
+from edge_tvbo.daemon.checkpoint_document import Anchor, decode
 from edge_tvbo.daemon.checkpoints import RESERVED_NUMBERS
 from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.documents import LastReading
@@ -174,6 +172,26 @@ def test_document_is_written_before_the_reserved_numbers_run_out(timed):
     life.controller.reserve_numbers(RESERVED_NUMBERS - 500)
     life.checkpoints.service(timed.elapsed())
     assert life.store.written > before
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from([0.1, 3.0, 30.0, 100.0]), min_size=1, max_size=3), st.booleans())
+def test_documents_are_as_rare_as_usual_however_fast_the_replies_are(timed, rates, disk_fills):
+    """Each rate, in intervals a second, lasts three times as long as a document is valid."""
+    life = Life(timed, [], every=None, checkpoint=900.0)
+    life.controller.handle(IntervalElapsed(timed.now.wall))
+    before = life.store.written
+    for rate in rates:
+        end, step = timed.elapsed() + 2700.0, min(900.0 / rate, 60.0)
+        while timed.elapsed() < end:
+            timed.move(step)
+            life.store.full = disk_fills and 1000.0 < end - timed.elapsed() < 1300.0
+            life.controller.reserve_numbers(life.controller.used + ceil(rate * step))
+            life.checkpoints.service(timed.elapsed())
+            if not life.checkpoints.failing:
+                reserved = [decode(each).fields["lab"].reserved for each in life.store.kept]
+                assert min(reserved) >= life.controller.used
+    assert life.store.written - before <= (3 + 6) * len(rates) * len(life.store.kept[0])
 
 
 def test_shorter_interval_does_not_wait_for_the_end_of_the_longer_one(timed):

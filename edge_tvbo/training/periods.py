@@ -11,6 +11,7 @@ from edge_tvbo.numerics.types import Array, Mask
 MIN_SEASONS = 2  # whole seasons that are needed to learn a course
 MIN_PARTS, MAX_PARTS = 4, 2016  # rows in a season; a week of 5-minute rows has 2016
 
+MAX_ERROR = 1e-6  # largest relative error of a day or week that is rounded to whole rows: 30 s/year
 
 def possible_periods(T: int, interval: float) -> list[float]:
     """Return the periods in s that `T` rows cover at least twice; [0.0] if there is none.
@@ -27,7 +28,7 @@ def possible_periods(T: int, interval: float) -> list[float]:
 
 
 def checked_period(T: int, interval: float, period: float) -> float:
-    """Return `period` in s, rounded to whole rows if it is nearly a whole number of rows.
+    """Return `period` in s, rounded to whole rows if the rounding changes it little enough.
 
     Raises `DataError` if the period has too few or too many rows, or if the `T` training rows do
     not cover the period twice.
@@ -63,13 +64,18 @@ def cycles_of(period: float, interval: float) -> int:
 def _whole(period: float, interval: float) -> float | None:
     """Return `period` in s, or None if the period has too few or too many rows.
 
-    The returned period is rounded to whole rows if it is nearly a whole number of rows.
+    A year is rounded to whole rows, such as 365 days or 52 weeks. Any other period is rounded only
+    if it stays the same up to `MAX_ERROR`: after a hundred days, an error of 0.1 % in the length of
+    a day would shift the course by two hours.
     """
     parts = parts_of(period, interval)
     if not MIN_PARTS <= parts <= MAX_PARTS:
         return None
     whole = parts * interval
-    return whole if abs(whole - period) <= MAX_DRIFT * period else period
+    is_year = abs(period - YEAR) <= MAX_DRIFT * YEAR
+    return (
+        whole if abs(whole - period) <= (MAX_DRIFT if is_year else MAX_ERROR) * period else period
+    )
 
 
 def seasons_in(T: int, interval: float, period: float) -> float:

@@ -16,7 +16,7 @@ from edge_tvbo.models.structure import DAY, WEEK, YEAR, component_table
 from edge_tvbo.policy import make_policy
 from edge_tvbo.training import structural_fit, training_report
 from edge_tvbo.training.covariance import train, with_structure
-from edge_tvbo.training.periods import possible_periods
+from edge_tvbo.training.periods import on_grid, possible_periods
 from edge_tvbo.training.structural_fit import fit_structure
 from edge_tvbo.training.training_report import held_out_coverage, make_training_report
 
@@ -184,11 +184,26 @@ def test_a_named_period_is_used(period, interval, T):
     assert model.cycle == (DAY if (period, interval) == (WEEK, HOUR) else None)
 
 
+@given(interval=st.floats(60.0, 21_000.0))
+def test_a_day_or_a_week_is_exact_if_the_interval_nearly_divides_it(interval):
+    """If a day had 24 intervals of 3605 s, the course would be 2 h late after 60 days."""
+    found = possible_periods(int(15 * DAY / interval), interval)
+    assert [round(period) for period in found] in ([DAY], [DAY, WEEK])
+    assert found == pytest.approx([DAY, WEEK][: len(found)], rel=1e-6, abs=0.0)
+
+
 def test_a_week_of_intervals_that_nearly_divide_the_day_is_one_of_days():
-    interval = 3605.0
-    readings = season_of(7 * 24 * interval, interval, 3 * 7 * 24, seed=2)
-    model = fit_structure(readings, interval, 0.0, period=WEEK)
-    assert (model.period, model.cycle) == (7 * 24 * interval, 24 * interval)
+    readings = season_of(DAY, 3605.0, 3 * 7 * 24, seed=2)
+    model = fit_structure(readings, 3605.0, 0.0, period=WEEK)
+    assert (model.period, model.cycle) == (WEEK, DAY)
+
+
+@given(interval=st.sampled_from([60.0, 300.0, 600.0, 900.0, 3600.0]), error=st.floats(-1e-7, 1e-7))
+def test_an_interval_that_divides_the_day_up_to_its_rounding_is_not_interpolated(interval, error):
+    measured = interval * (1.0 + error)
+    day = possible_periods(int(3 * DAY / interval), measured)[0]
+    readings, recorded = np.zeros((9, 1)), np.ones(9, bool)
+    assert on_grid(readings, recorded, measured, 0.0, day)[0] is readings
 
 
 @pytest.mark.parametrize(

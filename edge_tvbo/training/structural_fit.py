@@ -51,9 +51,10 @@ OWN_SHARE = 0.7  # weight of a sensor's own spread; the mean of all sensors has 
 SHRINKAGE = 0.02  # share by which correlations are moved towards 0
 MIN_EIGENVALUE = 1e-6
 MIN_SHARE = 0.05  # smallest squared liveliness
-MAX_SEARCH_ROWS = 4032  # the search uses the newest rows only: four weeks of 10 min
+MAX_SEARCH_ROWS = 4032  # the search uses the newest recorded rows: four weeks of 10 min
+MAX_SEARCH_SPAN = 10 * MAX_SEARCH_ROWS  # limit for these and the rows without readings between them
 MAX_SEARCH_SERIES = 500  # largest number of series that the search uses
-BURN_IN = 0.1  # share of the rows, at the beginning, that do not count for the score
+BURN_IN = 0.1  # share of the recorded rows, at the beginning, that do not count for the score
 SEARCH_SWEEPS = 3  # number of sweeps; each uses the square root of the previous sweep's factor
 SEARCH_FACTOR = 4.0
 MIN_GAIN = 0.5  # smallest gain in log score for which a parameter is changed
@@ -228,6 +229,7 @@ class _Series(NamedTuple):
     rows: Array  # (T, m)
     eigenvalues: Array  # (m,)
     loads: Array  # (T, n)
+    skipped: int = 0  # rows at the beginning that do not count for the score
 
 
 class _Fit:
@@ -267,7 +269,9 @@ class _Fit:
         self._loads = self._loadings()
         self._parameters = _Parameters.first(self._parts)
         self._all = _Series(self._rows, self._eigenvalues, self._loads)
-        self._searched = self._series_to_search(scaled)
+        newest = _newest_recorded(recorded)
+        self._first_judged: int = newest.start + _burn_in(recorded[newest])
+        self._searched = self._series_to_search(scaled, newest)
         self._score = self._score_of(self._parameters, self._searched)
 
     def search(self) -> None:
@@ -287,8 +291,7 @@ class _Fit:
 
     def judged(self) -> int:
         """Return how many of the newest rows count for the structural fit's score."""
-        T = len(self._searched.rows)
-        return T - int(BURN_IN * T)
+        return len(self._rows) - self._first_judged
 
     def model(self) -> StructuralModel:
         """Return the fitted structural model, with its state after the training rows."""
@@ -327,21 +330,21 @@ class _Fit:
             self._parameters, self._score, improved = changed, score, True
         return improved
 
-    def _series_to_search(self, scaled: Array) -> "_Series":
-        """Return the newest rows of the series to which the structural fit's parameters are fitted.
+    def _series_to_search(self, scaled: Array, newest: slice) -> "_Series":
+        """Return the rows `newest` of the series to which the fit's parameters are fitted.
 
         Usually there is one series for each eigenvector of the correlation. If there are more
         sensors than rows, many of these series would be zero, and the fitted noise would vanish. In
         this case, or if there are more than `MAX_SEARCH_SERIES` sensors, a series consists of the
         readings of one sensor (a composite likelihood, Varin, Reid & Firth 2011).
         """
-        T, M = scaled.shape
-        newest = slice(max(0, T - MAX_SEARCH_ROWS), None)
+        M = scaled.shape[1]
+        loads, skipped = self._loads[newest], self._first_judged - newest.start
         if self._recorded.sum() > M and M <= MAX_SEARCH_SERIES:
-            return _Series(self._rows[newest], self._eigenvalues, self._loads[newest])
+            return _Series(self._rows[newest], self._eigenvalues, loads, skipped)
         some = scaled[newest, :: -(-M // MAX_SEARCH_SERIES)].copy()
         some[~self._recorded[newest]] = np.nan
-        return _Series(some, np.ones(some.shape[1]), self._loads[newest])
+        return _Series(some, np.ones(some.shape[1]), loads, skipped)
 
     def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
         """Return the structural fit's log score over the `series`.
@@ -357,7 +360,7 @@ class _Fit:
             table.retain(self._interval),
             parameters.noise,
             series.loads,
-            int(BURN_IN * len(series.rows)),
+            series.skipped,
             self._mean,
             self._covariances,
         )
@@ -373,6 +376,26 @@ class _Fit:
 
     def _first_components(self) -> Components:
         return _Parameters.first(self._parts).components(self._interval)
+
+
+def _newest_recorded(recorded: Mask) -> slice:
+    """Return the rows in which the structural fit searches its parameters.
+
+    The slice ends with the last recorded row, and contains the newest `MAX_SEARCH_ROWS` recorded
+    rows, unless it would then be longer than `MAX_SEARCH_SPAN`.
+    """
+    rows = np.flatnonzero(recorded)
+    end = int(rows[-1]) + 1
+    return slice(max(int(rows[-MAX_SEARCH_ROWS:][0]), end - MAX_SEARCH_SPAN), end)
+
+
+def _burn_in(recorded: Mask) -> int:
+    """Return the number of rows at the beginning that do not count for the structural fit's score.
+
+    `recorded` is the mask of the searched rows; it ends with a recorded row.
+    """
+    rows = np.flatnonzero(recorded)
+    return int(rows[int(BURN_IN * len(rows))])
 
 
 def _phases(T: int, interval: float, start: float, period: float) -> Array:

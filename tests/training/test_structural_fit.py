@@ -17,7 +17,7 @@ from edge_tvbo.policy import make_policy
 from edge_tvbo.training import structural_fit, training_report
 from edge_tvbo.training.covariance import train, with_structure
 from edge_tvbo.training.periods import on_grid, possible_periods
-from edge_tvbo.training.structural_fit import fit_structure
+from edge_tvbo.training.structural_fit import best_fit, fit_structure
 from edge_tvbo.training.training_report import held_out_coverage, make_training_report
 
 HOUR = 3600.0
@@ -228,6 +228,35 @@ def test_nights_without_readings_are_not_trained_on():
     whole = fit_structure(readings, HOUR, 0.0)
     np.testing.assert_allclose(model.course[7:19], whole.course[7:19], atol=0.6)
     assert model.state.end == whole.state.end
+
+
+@given(after=st.integers(1, 30), rows=st.sampled_from([48, 96]))
+@settings(max_examples=5)
+def test_days_without_readings_at_the_end_do_not_change_the_rates(after, rows):
+    """The rates are searched on the newest rows with readings, however long ago these were."""
+    readings = days(8, noise=0.3)
+    silent = np.full((24 * after, 3), np.nan)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(structural_fit, "MAX_SEARCH_ROWS", rows)
+        known, later = (
+            best_fit(each, HOUR, 0.0, period=DAY)
+            for each in (readings, np.concatenate([readings, silent]))
+        )
+    assert later.model.components == known.model.components
+    assert later.log_density == pytest.approx(known.log_density)
+    assert later.judged == known.judged + len(silent)
+
+
+def test_rates_of_rows_before_a_long_gap_are_used_if_few_rows_follow(monkeypatch):
+    monkeypatch.setattr(structural_fit, "MAX_SEARCH_ROWS", 96)
+    readings = days(20, noise=0.3)
+    gap = readings.copy()
+    gap[8 * 24 : -12] = np.nan
+    known, later = (
+        fit_structure(each, HOUR, 0.0, period=DAY).components for each in (readings[: 8 * 24], gap)
+    )
+    assert later.noise_variance == pytest.approx(known.noise_variance, rel=0.5)
+    assert later.level.time == pytest.approx(known.level.time, rel=0.5)
 
 
 def test_nothing_is_fitted_without_variation_or_for_too_many_sensors():

@@ -165,7 +165,7 @@ class Scheduler:
         share = MIN_REPLY_SHARE * (command.expires_at - command.at)
         least = max(share, self._clock.min_reply_time)  # used if the daemon is late
         left = command.expires_at - self._clock.wall(now)
-        timer.await_reply(command.interval, now, max(left, least))
+        timer.await_reply(command.interval, now, max(left, least), self._clock.min_reply_time)
 
 
 class _FieldTimer:
@@ -173,7 +173,8 @@ class _FieldTimer:
 
     A pending deadline is handled before the next interval begins. So a late deadline delays the
     start of the next interval. The delay is bounded even if users activate several sensors in the
-    same interval: see `max_deadline`.
+    same interval: see `max_deadline`. In a replay, the delay is not bounded: each sensor has the
+    minimum time to reply, and the clock is turned back afterwards.
     """
 
     def __init__(self, interval: float | None, first: float, left: float) -> None:
@@ -187,12 +188,15 @@ class _FieldTimer:
         self.max_deadline = inf  # latest deadline of the interval, for any number of activations
         self.activated_in = -1  # number of the last interval with an activation
 
-    def await_reply(self, interval: int, now: float, allowed: float) -> None:
-        """Set the reply deadline to `allowed` s from `now`, in the interval number `interval`."""
+    def await_reply(self, interval: int, now: float, allowed: float, least: float = 0.0) -> None:
+        """Set the reply deadline to `allowed` s from `now`, in the interval number `interval`.
+
+        The deadline is at most `max_deadline`, but at least `least` s from `now`.
+        """
         if interval != self.activated_in:
             self.activated_in = interval
             self.max_deadline = now + allowed + (self.interval or allowed)
-        self.deadline = min(now + allowed, self.max_deadline)
+        self.deadline = max(min(now + allowed, self.max_deadline), now + least)
 
     def due(self) -> float:
         """Return the time of the field's next scheduled event, on the scale of `clock.elapsed`."""

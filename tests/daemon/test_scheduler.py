@@ -246,6 +246,21 @@ def test_min_reply_time_extends_the_deadline():
     assert schedule.next_due() == 50.0
 
 
+@pytest.mark.parametrize("min_reply_time", [50.0, 600.0])
+def test_each_of_many_activations_has_the_min_reply_time(min_reply_time):
+    """A replay turns its clock back, so a late deadline delays no interval of the recording."""
+    clock = FakeClock(skips=False, min_reply_time=min_reply_time)
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0)
+    at(schedule, clock, 0.0)
+    for number in range(16):
+        now = number * min_reply_time
+        schedule.note("t", activation(0, now))
+        assert schedule.next_due() == now + min_reply_time
+        clock.now = now + min_reply_time
+        assert isinstance(next(schedule.due())[1], DeadlineElapsed)
+    assert at(schedule, clock, clock.now) == [("t", IntervalElapsed(EPOCH + 60, 1))]
+
+
 def test_nothing_is_due_after_the_last_interval_and_its_reply():
     clock = FakeClock()
     schedule = Scheduler({"t": 60.0}, clock, first=0.0, last=2)

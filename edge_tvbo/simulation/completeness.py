@@ -3,9 +3,11 @@
 A model is fitted from rows in which at least half of the sensors were read, and the best sensor is
 known only in these rows. If there are only two sensors, a row needs readings of both: a single
 reading would always be the best one. In a sparse recording, the values between the readings are
-unknown, and an interpolation would only invent values.
+unknown, and an interpolation would only invent values. A short recording
+is not sparse if most of its rows with readings are complete.
 """
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 MIN_ROW_SHARE = 0.5  # smallest share of the sensors that were read in a complete row
 MIN_SENSORS = 2  # smallest number of sensors that were read in a complete row, unless M is 1
 MIN_ROWS = 24
-MIN_COMPLETE_SHARE = 0.8  # smallest share of complete rows for which an interval is proposed
+# Smallest share of complete rows, of the rows with a reading, with which a recording of few rows is
+# used, and with which an interval is proposed.
+MIN_COMPLETE_SHARE = 0.8
 
 
 def understood(recording: Recording) -> list[str]:
@@ -74,9 +78,10 @@ def complete_rows(recording: Recording, span: "RowRange") -> Recording:
     relevant = _counted_sensors(recording, span)
     is_complete = _is_complete(recording.observed[:, relevant])
     rows = int(is_complete.sum())
-    if rows < min(MIN_ROWS, len(is_complete)):
+    recorded = int(recording.observed.any(axis=1).sum())
+    if rows < _needed_rows(recorded):
         raise DataError(_too_sparse(recording, relevant, rows))
-    if rows == int(recording.observed.any(axis=1).sum()):
+    if rows == recorded:
         return recording
     observed = recording.observed & is_complete[:, None]
     replies = None if recording.replies is None else recording.replies & is_complete[:, None]
@@ -154,6 +159,11 @@ def _is_complete(observed: "NDArray[np.bool_]") -> "NDArray[np.bool_]":
     return np.asarray(observed.sum(axis=1) >= max(MIN_ROW_SHARE * M, min(MIN_SENSORS, M)))
 
 
+def _needed_rows(recorded: int) -> int:
+    """Return how many complete rows a recording needs that has a reading in `recorded` rows."""
+    return min(MIN_ROWS, ceil(MIN_COMPLETE_SHARE * recorded))
+
+
 def _too_sparse(recording: Recording, relevant: "NDArray[np.bool_]", rows: int) -> str:
     readings, M = int(recording.observed.sum()), int(relevant.sum())
     recorded = int(recording.observed.any(axis=1).sum())
@@ -166,8 +176,8 @@ def _too_sparse(recording: Recording, relevant: "NDArray[np.bool_]", rows: int) 
     return (
         f"{recording.name}: too sparse ({readings} readings): only {rows} of {recorded} intervals "
         f"of {interval_text(recording.interval)} have readings of {needed}."
-        f" A model needs at least {MIN_ROWS} such intervals; in the other intervals, most values "
-        f"are unknown.\n{advice}"
+        f" A model needs at least {_needed_rows(recorded)} such intervals; in the other intervals, "
+        f"most values are unknown.\n{advice}"
     )
 
 

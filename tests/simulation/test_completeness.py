@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.recordings import small_recording
 
 from edge_tvbo.errors import DataError
@@ -149,6 +151,29 @@ def test_sensors_with_very_few_readings_are_named():
 
 def test_few_rows_are_not_few_readings_of_each_sensor():
     assert not few_readings(recording(np.ones((10, 4), np.bool_)), 0, 10)
+
+
+@given(
+    rows=st.integers(1, 60),
+    incomplete=st.floats(0.0, 0.19),
+    silent=st.integers(0, 60),
+)
+def test_a_short_recording_with_mostly_complete_rows_is_not_too_sparse(rows, incomplete, silent):
+    """Intervals without any reading, such as an outage, do not count."""
+    observed = np.ones((rows + silent, 4), np.bool_)
+    observed[: int(incomplete * rows), 1:] = False
+    observed[rows - 1 : rows - 1 + silent] = False
+    found = complete_rows(recording(observed), RowRange(0, len(observed)))
+    assert found.observed.any(axis=1).sum() == rows - int(incomplete * rows)
+
+
+def test_a_short_sparse_recording_is_refused_with_the_number_that_it_needs():
+    observed = np.ones((16, 4), np.bool_)
+    observed[12:, 1:] = False
+    with pytest.raises(
+        DataError, match=r"too sparse .*only 12 of 16 .* A model needs at least 13 such"
+    ):
+        complete_rows(recording(observed), RowRange(0, 16))
 
 
 def test_few_but_complete_rows_are_used():

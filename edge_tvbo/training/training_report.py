@@ -37,7 +37,7 @@ class TrainingReport:
     std: float  # standard deviation of all training readings, in the sensors' unit
     days: float  # number of training days
     silent: float  # share of the intervals in which fewer than half of the sensors were read
-    explained: float  # share of the variance that the course explains; 0 without a model
+    explained: float  # share of the variance that the course explains, 0 to 1; 0 without a model
     rates: tuple[TimeVarying, Momentum] | None  # fitted to the residuals; None without scipy
     autocorrelation: Array  # (MAX_LAG,), of the residuals at lags 1, 2, ...; NaN if unknown
     coverage: float | None  # share of the last quarter's readings in their 90 % intervals
@@ -137,7 +137,7 @@ def make_training_report(
     all_rows = _residuals(field, modelled, interval, start)
     rest = all_rows[recorded]
     total = float(modelled[recorded].var())
-    explained = 0.0 if field.structure is None else 1.0 - float((rest**2).mean()) / total
+    unexplained = 1.0 if field.structure is None else float((rest**2).mean()) / total
     times = np.flatnonzero(recorded)[:MAX_FIT_INTERVALS].astype(np.float64)
     lead = _leading_component(rest)[: len(times)]
     return TrainingReport(
@@ -146,7 +146,7 @@ def make_training_report(
         float(np.nanstd(readings)),
         len(readings) * interval / DAY,
         1.0 - float(recorded.mean()),
-        explained,
+        max(0.0, 1.0 - unexplained),
         _rates(times, lead),
         _autocorrelation(all_rows, recorded),
         coverage,

@@ -418,6 +418,23 @@ def test_report_says_what_was_learned():
     assert "the 90 % intervals contained" in text
 
 
+@pytest.fixture
+def quick_report(monkeypatch):
+    """Leave out the coverage and the rates of the report, which take the longest."""
+    monkeypatch.setattr(training_report, "held_out_coverage", lambda *_, **__: None)
+    monkeypatch.setattr(training_report, "_rates", lambda *_: None)
+    return make_training_report
+
+
+def test_a_course_that_predicts_worse_than_the_mean_explains_nothing(quick_report):
+    """The course was learned from other days, on which each sensor peaked 12 hours earlier."""
+    readings = 20.0 + days(4)
+    field = with_structure(train(readings, NAMES), readings, HOUR, 0.0, transform="none")
+    report = quick_report(field, readings, HOUR, 12 * HOUR)
+    assert report.explained == 0.0
+    assert "the course of a day explains 0 % of the variance" in report.lines()
+
+
 def test_a_value_that_fills_a_gap_does_not_count_for_the_coverage():
     """In each interval, 4 of 10 sensors are silent."""
     rng, rows = np.random.default_rng(0), 8 * 144

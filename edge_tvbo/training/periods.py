@@ -1,5 +1,7 @@
 """Periods of a season (day, week or year), and resampling of training rows to a period."""
 
+from math import ceil
+
 import numpy as np
 
 from edge_tvbo.errors import DataError
@@ -9,9 +11,9 @@ from edge_tvbo.models.structure import DAY, MAX_DRIFT, WEEK, YEAR, cycle_of
 from edge_tvbo.numerics.types import Array, Mask
 
 MIN_SEASONS = 2  # whole seasons that are needed to learn a course
+MAX_ERROR = 1e-6  # largest relative error of a day or week that is rounded to whole rows: 30 s/year
 MIN_PARTS, MAX_PARTS = 4, 2016  # rows in a season; a week of 5-minute rows has 2016
 
-MAX_ERROR = 1e-6  # largest relative error of a day or week that is rounded to whole rows: 30 s/year
 
 def possible_periods(T: int, interval: float) -> list[float]:
     """Return the periods in s that `T` rows cover at least twice; [0.0] if there is none.
@@ -37,9 +39,11 @@ def checked_period(T: int, interval: float, period: float) -> float:
         return 0.0
     season = _whole(period, interval)
     if season is None:
+        longer = f" Set a longer interval, such as {_interval_option(period)}."
         raise DataError(
             f"The period is {season_text(period)}, which is {period / interval:.0f} rows of "
             f"{interval_text(interval)}; allowed: {MIN_PARTS} to {MAX_PARTS} rows in a period."
+            f"{longer if parts_of(period, interval) > MAX_PARTS else ''}"
         )
     if (seasons := seasons_in(T, interval, season)) < MIN_SEASONS:
         raise DataError(
@@ -47,6 +51,26 @@ def checked_period(T: int, interval: float, period: float) -> float:
             f"they must cover at least {MIN_SEASONS}."
         )
     return season
+
+
+def untried_day_text(T: int, interval: float) -> str:
+    """Return a text on why no period of a day was tried; "" unless a day has too many intervals.
+
+    The text is also "" if the `T` rows do not cover two days.
+    """
+    parts = parts_of(DAY, interval)
+    if parts <= MAX_PARTS or seasons_in(T, interval, DAY) < MIN_SEASONS:
+        return ""
+    return (
+        f"no season of a day was tried: a day has {parts} intervals of {interval_text(interval)}, "
+        f"and a season can have at most {MAX_PARTS}. To learn the course of a day, fit the model "
+        f"with {_interval_option(DAY)}"
+    )
+
+
+def _interval_option(period: float) -> str:
+    """Return the option with the least whole minutes of which a period has few enough rows."""
+    return f"--interval {ceil(period / MAX_PARTS / 60.0)}min"
 
 
 def parts_of(period: float, interval: float) -> int:

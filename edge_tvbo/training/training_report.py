@@ -15,6 +15,7 @@ from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.auto import AutoPolicy
 from edge_tvbo.training.covariance import with_model
+from edge_tvbo.training.periods import untried_day_text
 from edge_tvbo.training.structural_fit import fit_structure, rows_without_nan
 
 MAX_LAG = 72  # largest lag of the autocorrelation, in intervals
@@ -41,6 +42,7 @@ class TrainingReport:
     rates: tuple[TimeVarying, Momentum] | None  # fitted to the residuals; None without scipy
     autocorrelation: Array  # (MAX_LAG,), of the residuals at lags 1, 2, ...; NaN if unknown
     coverage: float | None  # share of the last quarter's readings in their 90 % intervals
+    untried: str = ""  # why no season of a day was tried, if this is due to the interval
 
     def lines(self) -> list[str]:
         """Return the training report as lines of text."""
@@ -65,6 +67,8 @@ class TrainingReport:
                 f"{significant(field.log1p_scale)}{unit}), so estimates are medians"
             )
         lines += [*self._structure_lines(structure, unit)]
+        if self.untried:
+            lines.append(self.untried)
         if self.coverage is not None:
             lines.append(
                 f"the 90 % intervals contained {100 * self.coverage:.0f} % of the readings in a "
@@ -150,6 +154,7 @@ def make_training_report(
         _rates(times, lead),
         _autocorrelation(all_rows, recorded),
         coverage,
+        untried_day_text(len(readings), interval) if period is None else "",
     )
 
 

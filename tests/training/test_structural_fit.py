@@ -1,5 +1,7 @@
 """Training of structural models: courses, seasons, correlations, rates, and the report."""
 
+import re
+
 import numpy as np
 import pytest
 from edge_tvbo_adapters.datasets.grid import fill_gaps
@@ -16,7 +18,7 @@ from edge_tvbo.models.structure import DAY, WEEK, YEAR, component_table
 from edge_tvbo.policy import make_policy
 from edge_tvbo.training import structural_fit, training_report
 from edge_tvbo.training.covariance import train, with_structure
-from edge_tvbo.training.periods import on_grid, possible_periods
+from edge_tvbo.training.periods import checked_period, on_grid, possible_periods
 from edge_tvbo.training.structural_fit import best_fit, fit_structure
 from edge_tvbo.training.training_report import held_out_coverage, make_training_report
 
@@ -216,6 +218,18 @@ def test_an_interval_that_divides_the_day_up_to_its_rounding_is_not_interpolated
 def test_a_named_period_that_does_not_fit_the_rows_is_rejected(period, text):
     with pytest.raises(DataError, match=text):
         fit_structure(days(8), HOUR, 0.0, period=period)
+
+
+@given(
+    period=st.sampled_from([12 * HOUR, DAY, WEEK, 10 * DAY]),
+    interval=st.floats(0.5, 20.0),
+)
+def test_the_interval_that_is_named_for_a_period_of_too_many_rows_is_allowed(period, interval):
+    with pytest.raises(DataError, match=r"--interval \d+min") as caught:
+        checked_period(int(3 * period / interval), interval, period)
+    proposed = 60.0 * int(re.search(r"--interval (\d+)min", str(caught.value))[1])
+    T = int(3 * period / proposed)
+    assert checked_period(T, proposed, period) == pytest.approx(period, rel=1e-6)
 
 
 def test_nights_without_readings_are_not_trained_on():
@@ -424,6 +438,29 @@ def quick_report(monkeypatch):
     monkeypatch.setattr(training_report, "held_out_coverage", lambda *_, **__: None)
     monkeypatch.setattr(training_report, "_rates", lambda *_: None)
     return make_training_report
+
+
+@pytest.mark.parametrize(
+    ("interval", "rows", "period", "is_said"),
+    [
+        (30.0, 2 * 2880, None, True),
+        (30.0, 2 * 2880, 0.0, False),  # no season was requested
+        (30.0, 2879, None, False),  # less than two days
+        (60.0, 2 * 1440, None, False),
+    ],
+)
+def test_report_says_that_a_day_has_too_many_intervals(
+    quick_report, interval, rows, period, is_said
+):
+    readings = 20.0 + days(0, rows=rows)
+    known = readings[:96]
+    field = with_structure(train(known, NAMES), known, HOUR, 0.0, period=0.0, transform="none")
+    lines = quick_report(field, readings, interval, 0.0, period=period).lines()
+    text = (
+        "no season of a day was tried: a day has 2880 intervals of 30 s, and a season can have at "
+        "most 2016. To learn the course of a day, fit the model with --interval 1min"
+    )
+    assert (text in lines) == is_said
 
 
 def test_a_course_that_predicts_worse_than_the_mean_explains_nothing(quick_report):

@@ -164,6 +164,7 @@ def build_daemon(
     link = _link(settings, controllers, surroundings, before)
     checkpoints = _checkpoints(settings, controllers, scheduler, clock)
     recorder, readings = _recorder(settings), _reading_recorder(settings, controllers)
+    posteriors = _posteriors(settings, surroundings, controllers, link)
     handler = CommandHandler(
         controllers, surroundings.status.health, decisions.decisions, scheduler.next_interval
     )
@@ -182,7 +183,7 @@ def build_daemon(
         scheduler,
         clock,
         handler=handler,
-        observers=_observers(settings, surroundings, controllers, link, recorder),
+        observers=_observers(surroundings, recorder, posteriors),
         services=[each for each in services if each],
         on_reading=readings.add if readings else None,
         on_change=surroundings.status.publish_soon,
@@ -196,6 +197,7 @@ def build_daemon(
         checkpoints,
         recorder,
         readings,
+        posteriors,
         handler,
         loop,
     )
@@ -310,26 +312,31 @@ def _reading_recorder(
     return recorder
 
 
-def _observers(
+def _posteriors(
     settings: Settings,
     surroundings: Surroundings,
     controllers: dict[str, Controller],
     link: "MqttLink",
-    recorder: HistoryRecorder | None,
-) -> list[Observer]:
+) -> PosteriorPublisher:
     clock = surroundings.clock
-
-    def update_history(field: str, command: Command) -> None:
-        entry = surroundings.decisions.update(field, command)
-        if entry and recorder:
-            recorder.add(entry)
-
     shown = {
         name: each
         for name, each in controllers.items()
         if len(each.policy.field) <= settings.fields[name].publish_posterior
     }
-    posteriors = PosteriorPublisher(link.show, shown, lambda: clock.wall(clock.elapsed()))
+    return PosteriorPublisher(link.show, shown, lambda: clock.wall(clock.elapsed()))
+
+
+def _observers(
+    surroundings: Surroundings,
+    recorder: HistoryRecorder | None,
+    posteriors: PosteriorPublisher,
+) -> list[Observer]:
+    def update_history(field: str, command: Command) -> None:
+        entry = surroundings.decisions.update(field, command)
+        if entry and recorder:
+            recorder.add(entry)
+
     return [
         surroundings.decision_logger,
         surroundings.rejection_log,

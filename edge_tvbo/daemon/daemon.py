@@ -18,10 +18,13 @@ from edge_tvbo.daemon.history_recorder import HistoryRecorder, posterior_snapsho
 from edge_tvbo.daemon.loop import Link, Loop, expecting_readings
 from edge_tvbo.daemon.memory import freeze_memory
 from edge_tvbo.daemon.monitors import Monitors
+from edge_tvbo.daemon.posterior_publisher import PosteriorPublisher
 from edge_tvbo.daemon.reading_recorder import ReadingRecorder
 from edge_tvbo.daemon.rejection_log import RejectionLog
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.status import MonitoredLink, StatusCollector
+from edge_tvbo.messages.commands import PublishState
+from edge_tvbo.messages.documents import Decision
 from edge_tvbo.messages.formatting import counted
 from edge_tvbo.numerics.jit import COMPILATION, compile_times_s, uncached_kernels
 
@@ -72,6 +75,7 @@ class Daemon(msgspec.Struct, frozen=True):
     checkpoints: Checkpoints | None  # None if no state is stored
     recorder: HistoryRecorder | None  # None if no history is stored
     readings: ReadingRecorder | None  # None if no readings are recorded
+    posteriors: PosteriorPublisher
     handler: CommandHandler
     loop: Loop
 
@@ -106,16 +110,24 @@ class Daemon(msgspec.Struct, frozen=True):
                 self.link.withdraw(field)
 
     def restore_decisions(self) -> None:
-        """Connect the decision log to this daemon, and restore the last decision of each field."""
+        """Connect the decision log to this daemon, and restore the last decision of each field.
+
+        The decisions and their posteriors are published again, because the link of this daemon does
+        not know them, and the broker may lose its retained messages.
+        """
         decisions, controllers = self.surroundings.decisions, self.controllers
         decisions.posterior = (
             (lambda field: posterior_snapshot(controllers[field])) if self.recorder else None
         )
         decisions.keep_only(controllers)
-        for field in controllers:
+        for field, controller in controllers.items():
             entry = self.recorder.latest(field) if self.recorder else None
             if entry and not decisions.newest(field):
                 decisions.restore(entry)
+            newest = decisions.newest(field)
+            if newest and _is_of(controller, newest.decision):
+                self.link.send(field, PublishState(newest.decision))
+                self.posteriors.restore(newest)
 
     def attach_monitors(self) -> None:
         """Connect the logs, health reports, systemd and the metrics endpoint to this daemon."""
@@ -211,3 +223,9 @@ class Daemon(msgspec.Struct, frozen=True):
                 len(compile_times_s),
                 sum(compile_times_s),
             )
+
+
+def _is_of(controller: Controller, decision: Decision) -> bool:
+    """Return whether the field of `controller` still has the unit and the sensor of `decision`."""
+    field = controller.policy.field
+    return decision.unit == field.unit and decision.sensor in field.sensors

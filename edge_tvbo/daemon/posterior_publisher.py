@@ -10,6 +10,7 @@ from edge_tvbo.control.quantities import field_decimals
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record
 from edge_tvbo.messages.documents import LastReading, PublishedPosterior
 from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.messages.history import HistoryEntry
 from edge_tvbo.numerics.types import Array
 
 NEVER = LastReading(value=nan, received=nan)
@@ -56,6 +57,15 @@ class PosteriorPublisher:
                 self._update(field, interval, last_ending)
             case _:
                 pass
+
+    def restore(self, entry: HistoryEntry) -> None:
+        """Publish the posterior of the field of `entry`, the field's last entry before a restart.
+
+        The publisher then continues with the decision of this entry.
+        """
+        ending = None if entry.record is None else entry.record.ending
+        self._last[entry.field] = entry.decision.sensor, ending
+        self._update(entry.field, entry.decision.interval, ending)
 
     def _update(self, field: str, interval: int, ending: Ending | None) -> None:
         if controller := self._controllers.get(field):

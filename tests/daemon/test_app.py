@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import ExitStack, closing
 
 import pytest
+from edge_tvbo_adapters.mqtt.link import MqttLink
 from edge_tvbo_adapters.mqtt.second_daemon import ProcessKeys
 from edge_tvbo_adapters.storage.file_store import FileStore
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
@@ -280,3 +281,66 @@ def test_each_status_dump_is_logged_whole(settings, caplog):
     repeats = RepeatFilter()
     assert len(lines) > 3
     assert all(repeats.filter(each) for each in [*lines, *lines])
+
+
+@pytest.fixture
+def published(monkeypatch):
+    """Return a list to which each link appends the decisions and the posteriors that it gets."""
+    documents = []
+    monkeypatch.setattr(MqttLink, "send", lambda link, field, each: documents.append(each.decision))
+    monkeypatch.setattr(MqttLink, "show", lambda link, field, document: documents.append(document))
+    return documents
+
+
+def decide_and_reply(daemon):
+    """Let the daemon decide, and let the selected sensor reply; return the decision."""
+    controller, decisions = daemon.controllers["lab"], daemon.surroundings.decisions
+    commands = controller.handle(IntervalElapsed(1.8e9))
+    commands += controller.handle(Reading(controller.health().selected, 21.5, 1.8e9, 1.8e9))
+    for command in commands:
+        if entry := decisions.update("lab", command):
+            daemon.recorder.add(entry)
+    return decisions.newest("lab").decision
+
+
+def begin_again(daemon, restarts, settings):
+    """Reload `settings`, or stop `daemon` and start another one with them; return the new one."""
+    if not restarts:
+        return reload(daemon, lambda each: build_daemon(settings, each.surroundings, each))
+    daemon.stop()
+    successor = build_daemon(settings, make_surroundings())
+    successor.start()
+    return successor
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_last_decision_and_its_posterior_are_published_again_after_a_new_start(
+    settings, published, restarts
+):
+    daemon = build_daemon(
+        settings(more='activate = { mode = "live", topic = "{sensor}" }'), make_surroundings()
+    )
+    daemon.start()
+    decision = decide_and_reply(daemon)
+    assert published == []
+    begin_again(daemon, restarts, daemon.settings).stop()
+    selected, posterior = published
+    assert selected == decision
+    assert (posterior.interval, posterior.ending) == (0, "answered")
+    assert 21.5 in posterior.last
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("change", [{"unit": "°F"}, {"sensor": "removed"}])
+def test_a_decision_of_another_unit_or_of_a_removed_sensor_is_not_published_again(
+    settings, published, restarts, change
+):
+    daemon = build_daemon(settings(), make_surroundings())
+    daemon.start()
+    decide_and_reply(daemon)
+    entry = daemon.surroundings.decisions.newest("lab")
+    former = replace(entry, decision=replace(entry.decision, **change))
+    daemon.surroundings.decisions.restore(former)
+    daemon.recorder.add(former)
+    begin_again(daemon, restarts, daemon.settings).stop()
+    assert published == []

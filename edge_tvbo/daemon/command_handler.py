@@ -3,7 +3,10 @@
 from collections.abc import Callable, Mapping
 from math import ceil
 
+from msgspec.structs import replace
+
 from edge_tvbo.control.controller import Controller
+from edge_tvbo.daemon.health_size import bounded_reply
 from edge_tvbo.errors import ConfigError, PayloadError
 from edge_tvbo.messages.documents import Decision, Health, Request, Response, StatusReply, Verb
 from edge_tvbo.messages.events import (
@@ -65,10 +68,10 @@ class CommandHandler:
         try:
             for field, event in self._events(verb, request, at):
                 handle(field, event)
+            report = self._status(request) if verb == "status" else None
         except PayloadError as error:
             self._count(error.reason)
             return Response("error", error=str(error), transaction=request.transaction)
-        report = StatusReply(self._health(), self._decisions()) if verb == "status" else None
         return Response("ok", report, transaction=request.transaction)
 
     def _events(self, verb: Verb, request: Request, at: float) -> list[tuple[str, Event]]:
@@ -88,6 +91,16 @@ class CommandHandler:
                 return self._thresholds(fields, request, at)
             case "status":
                 return []
+
+    def _status(self, request: Request) -> StatusReply:
+        """Return the health and the last decisions of the fields of a user's request.
+
+        Raises `PayloadError` if they are too large for one message.
+        """
+        health, decisions, names = self._health(), self._decisions(), self._fields(request)
+        fields = {name: health.fields[name] for name in names if name in health.fields}
+        selected = {name: decisions[name] for name in names if name in decisions}
+        return bounded_reply(StatusReply(replace(health, fields=fields), selected))
 
     def _fields(self, request: Request) -> list[str]:
         """Return the fields of a user's request; raises `PayloadError` for an unknown field."""

@@ -1,4 +1,4 @@
-"""Size of the health document: sensors are left out until the document fits in one message."""
+"""Size of the health document and of the response to `cmd/status`: each fits in one message."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -6,10 +6,12 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
-from edge_tvbo.messages.documents import FieldHealth, Health
+from edge_tvbo.errors import PayloadError
+from edge_tvbo.messages.documents import FieldHealth, Health, StatusReply
 from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS
 
 MAX_HEALTH_BYTES = 40_000  # many brokers accept 64 kB; a response also contains the decisions
+MAX_REPLY_BYTES = 60_000  # the data in the response to `cmd/status`
 LIMITS = (128, 64, 32, MAX_NAMED_SENSORS)  # maximum number of sensors of a field under one key
 STAGES: tuple[tuple[int, int | None, int | None], ...] = (  # limits: texts, ids, ignored sensors
     *((limit, None, None) for limit in LIMITS),
@@ -36,6 +38,27 @@ def bounded(health: Health) -> Health:
         shortened = replace(health, fields=fields)
         problem = "; ".join(filter(None, [health.problem, _left_out(health, shortened)]))
         shortened = replace(shortened, problem=problem or None)
+    return shortened
+
+
+def bounded_reply(reply: StatusReply) -> StatusReply:
+    """Return the data of a response with shorter decisions if it exceeds `MAX_REPLY_BYTES`.
+
+    Raises `PayloadError` if the data of all fields together is still too large.
+    """
+    if len(msgspec.json.encode(reply)) <= MAX_REPLY_BYTES:
+        return reply
+    decisions = {
+        field: replace(each, factors=[], ineligible={}) for field, each in reply.selected.items()
+    }
+    shortened = replace(reply, selected=decisions)
+    size = len(msgspec.json.encode(shortened))
+    if size > MAX_REPLY_BYTES and len(reply.health.fields) > 1:
+        raise PayloadError(
+            "too-many-fields",
+            f"The status of all fields has {size // 1000} kB, which is too large for one message; "
+            'add {"field": "<name>"}.',
+        )
     return shortened
 
 

@@ -248,10 +248,14 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StatusReply(msgspec.Struct, frozen=True):
-    """The data in the response to the command `status`."""
+    """The data in the response to the command `status`, for the field in the command or for all.
 
-    health: Health  # the document of the topic `health`
-    selected: dict[str, Decision]  # the last decision of each field
+    If the data would have more than 60 kB, the values of `factors` and `ineligible` are empty. If
+    the data is still too large, the response is an error that says to name a field.
+    """
+
+    health: Health  # the document of the topic `health`, with the fields of the command
+    selected: dict[str, Decision]  # the last decision of each of these fields
 
 
 class Response(msgspec.Struct, frozen=True):

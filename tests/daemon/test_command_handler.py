@@ -1,5 +1,6 @@
 """The command handler says in its response why it rejects a command."""
 
+import msgspec
 import numpy as np
 import pytest
 from support.controllers import controller_settings
@@ -10,7 +11,15 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.checkpoints import restore_controller
 from edge_tvbo.daemon.command_handler import CommandHandler
 from edge_tvbo.messages.commands import Activate
-from edge_tvbo.messages.documents import Request
+from edge_tvbo.messages.documents import (
+    Decision,
+    FieldHealth,
+    Health,
+    Ineligibility,
+    ModelState,
+    Reason,
+    Request,
+)
 from edge_tvbo.messages.events import ActivationRequested, BatteryReported, IntervalElapsed
 
 SPENT = EnergySettings(sensors={"a": SensorEnergy(budget=0.0)})
@@ -100,3 +109,46 @@ def test_a_command_between_two_intervals_is_answered_with_the_start_of_the_next_
         f"begins{at}."
     )
     assert handler.rejected == {"too-early": 1}
+
+
+def status_handler(number):
+    """Return a handler of so many fields, with decisions of the usual length."""
+    fields = [f"floor-{each}" for each in range(number)]
+    field = FieldHealth(7, "hall", answered=9, missed=0, suspects=[], refused={})
+    health = Health("2026-11-28T08:00:00Z", 60, "0.2.0", dict.fromkeys(fields, field))
+    at, ids = health.at, [f"office-{each:02d}" for each in range(50)]
+    decision = Decision(
+        *(7, at, at, "hall", "auto", 21.5, 0.4, 22.3, "°C", Reason.EXPLOIT),
+        factors=["x" * 60] * 3,
+        text="y" * 200,
+        model=ModelState(100, 1),
+        ineligible=dict.fromkeys(ids, Ineligibility.BACKED_OFF),
+    )
+    decisions = dict.fromkeys(fields, decision)
+    next_interval = (600.0, 600.0, 1)
+    controllers = dict.fromkeys(fields)
+    return CommandHandler(controllers, lambda: health, lambda: decisions, lambda _: next_interval)
+
+
+@pytest.mark.parametrize("number", [1, 5, 30, 50, 200, 400])
+def test_the_response_to_status_fits_in_one_message(number):
+    handler = status_handler(number)
+    response = handler.process("status", Request(transaction="x" * 64), 0.0, None)
+    assert len(msgspec.json.encode(response)) < 65_000
+    if number < 100:
+        fields = {f"floor-{each}" for each in range(number)}
+        assert response.data.selected.keys() == response.data.health.fields.keys() == fields
+        decision = response.data.selected["floor-0"]
+        assert bool(decision.ineligible) is bool(decision.factors) is (number < 30)
+    else:
+        assert response.error.endswith(
+            'kB, which is too large for one message; add {"field": "<name>"}.'
+        )
+        assert handler.rejected == {"too-many-fields": 1}
+
+
+@pytest.mark.parametrize("number", [2, 400])
+def test_the_response_to_status_of_a_field_contains_only_this_field(number):
+    response = status_handler(number).process("status", Request(field="floor-1"), 0.0, None)
+    assert list(response.data.selected) == list(response.data.health.fields) == ["floor-1"]
+    assert response.data.selected["floor-1"].ineligible

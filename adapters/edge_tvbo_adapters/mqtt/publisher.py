@@ -96,11 +96,15 @@ class Publisher:
     def _cancel_command(self, field: str, sensor: str) -> None:
         """Withdraw the published activation of `sensor` if it is pending.
 
-        This method is called when the sensor has replied or the activation has expired.
+        This method is called when the sensor has replied or the activation has expired. It
+        withdraws nothing if another field still waits for a reply to an activation on the same
+        topic: all fields of a LoRaWAN device share its downlink queue.
         """
         topic = self._pending[field].pop(sensor, None)
         activation = self._activations[field].get(sensor)
         if topic is None or activation is None:
+            return
+        if any(topic in pending.values() for pending in self._pending.values()):
             return
         if activation.mode == "sleepy":
             self._outbox.state(topic, b"")

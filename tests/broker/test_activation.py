@@ -268,6 +268,20 @@ def test_a_downlink_replaces_the_queue_and_is_withdrawn_after_a_time_out(broker,
     empty_outbox(driver, link)  # messages of QoS 0 are not acknowledged, and do not block the end
 
 
+def test_a_downlink_keeps_waiting_when_the_daemon_stops(broker, drive, peer):
+    """After a reload or restart, its reply is still awaited."""
+    link = link_to(broker.port, field=NETWORK, instance="stops")
+    server = peer(broker.port, "v3/+/devices/+/down/replace", "edge_tvbo/stops/status")
+    driver = drive(link)
+    driver.online()
+    link.send("lab", Activate("eui-1", 1, 0.0, 60.0))
+    empty_outbox(driver, link)
+    link.close()
+    server.wait(lambda: b"offline" in server.on("edge_tvbo/stops/status"))
+    (downlink,) = server.on("v3/app@ttn/devices/eui-1/down/replace")
+    assert json.loads(downlink)["downlinks"]
+
+
 def test_a_downlink_without_a_connection_is_not_sent_later(broker, drive, peer):
     server = peer(broker.port, "v3/+/devices/+/down/replace")
     link = link_to(broker.port, field=NETWORK)

@@ -364,10 +364,14 @@ class MqttLink:
 
         The link waits up to `SHUTDOWN_TIMEOUT_S` until the broker has acknowledged the messages. If
         the broker does not acknowledge them, the link sends no DISCONNECT. Then the broker
+        The activations of sleepy sensors are withdrawn. The downlinks of LoRaWAN devices are not,
+        because their replies are still awaited after a reload or restart.
+
         publishes the link's will, which also says ``offline``.
         """
-        for field in self._fields:
-            self._publisher.cancel_commands(field)
+        for field, settings in self._fields.items():
+            if settings.restart_withdraws:
+                self._publisher.cancel_commands(field)
         session = self._session
         if session is not None and session.state is SessionState.CONNECTED:
             self._publisher.status(b"offline")

@@ -331,10 +331,13 @@ class Session:
                 self._client.ack(message.mid, message.qos)
 
     def _write(self, mask: int, now: float) -> None:
-        """Write packets of the session, and send a keep-alive if one is due."""
+        """Write packets of the session, and send a keep-alive if one is due.
+
+        Until the CONNACK arrives, only `deadline` counts, because the keep-alive can be shorter.
+        """
         if mask & selectors.EVENT_WRITE:
             self._client.loop_write()
-        if now >= self._next_check:
+        if now >= self._next_check and self.state is SessionState.CONNECTED:
             self._next_check = now + KEEPALIVE_CHECK_S
             self._client.loop_misc()
 

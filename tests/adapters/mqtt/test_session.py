@@ -393,3 +393,15 @@ def test_the_result_of_an_attempt_is_its_connection_or_its_error():
 
     assert result_of(lambda: 7) == 7
     assert isinstance(result_of(lambda: 1 / 0), ZeroDivisionError)
+
+
+@pytest.mark.parametrize("keepalive", [SHORT_S, CALM_S])
+def test_the_keep_alive_does_not_shorten_the_wait_for_the_connack(server, keepalive):
+    with closing(Connection(server, keepalive=keepalive)) as connection:
+        session = connection.session
+        connection.until(lambda: session.state is SessionState.AWAITING_CONNACK)
+        session._client._last_msg_out -= 2 * SHORT_S  # of paho; as if this time had passed
+        list(session.service(0, session.deadline - 1.0))
+        assert session.state is SessionState.AWAITING_CONNACK
+        list(session.service(0, session.deadline))
+        assert "then sends nothing" in session.problem.text

@@ -10,6 +10,7 @@ import pytest
 from edge_tvbo_adapters.homeassistant.discovery import Discovery
 from edge_tvbo_adapters.mqtt import backoff, reconnection
 from edge_tvbo_adapters.mqtt import link as link_module
+from edge_tvbo_adapters.mqtt.session import CONNACK_5_TIMEOUT_S, SessionState
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from support.link import cut, decision, health, link_to, logged
@@ -71,6 +72,22 @@ def test_brokers_delete_a_command_when_its_time_is_over(broker, drive, mode, is_
     ((payload, retained, expiry),) = sensor.commands
     assert (payload, retained) == (b"measure", is_retained)
     assert valid_s - (time.monotonic() - began) <= expiry <= valid_s + 1  # in whole seconds
+
+
+def test_a_broker_that_spoke_mqtt_5_may_accept_a_later_session_slowly(broker, drive):
+    with closing(Proxy(broker.port)) as proxy:
+        link = link_to(proxy.port, version="5")
+        driver = drive(link)
+        driver.online()
+        proxy.frozen = True
+        cut(link)
+        awaits = SessionState.AWAITING_CONNACK
+        driver.until(lambda: link._session is not None and link._session.state is awaits)
+        list(link.service(0, time.monotonic() + CONNACK_5_TIMEOUT_S))
+        assert link._session.state is awaits
+        proxy.frozen = False
+        driver.online()
+        assert link._version == "5"
 
 
 def test_documents_do_not_expire(broker, drive):

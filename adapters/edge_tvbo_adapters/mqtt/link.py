@@ -55,10 +55,11 @@ from edge_tvbo_adapters.mqtt.reconnection import Reconnection
 from edge_tvbo_adapters.mqtt.request_queue import Rejection, RequestQueue
 from edge_tvbo_adapters.mqtt.second_daemon import MAX_DOCUMENT, SecondDaemon
 from edge_tvbo_adapters.mqtt.sender import Sender
-from edge_tvbo_adapters.mqtt.session import Session, SessionState
+from edge_tvbo_adapters.mqtt.session import CONNACK_5_TIMEOUT_S, Session, SessionState
 from edge_tvbo_adapters.mqtt.subscriber import MAX_DETAIL, Subscriber, topic_of
 from edge_tvbo_adapters.mqtt.subscription import Refused, Subscription
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
+from edge_tvbo_adapters.mqtt.versions import NEW
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.discovery import Discovery
@@ -179,6 +180,7 @@ class MqttLink:
         self._session: Session | None = None
         self._address: str | None = None  # the broker's address in the last session
         self._version: str = mqtt.version  # version of MQTT in the last session
+        self._connack_5_timeout_s = CONNACK_5_TIMEOUT_S  # longer for a broker that speaks MQTT 5
         self._begun_at: float | None = None  # monotonic time when the broker accepted the session
         self._online = False  # whether the broker has granted the subscriptions
         self._singly_until = inf  # monotonic time when the link stops sending messages singly
@@ -362,11 +364,11 @@ class MqttLink:
     def close(self) -> None:
         """Publish ``offline`` and the documents that the link has held back, and disconnect.
 
-        The link waits up to `SHUTDOWN_TIMEOUT_S` until the broker has acknowledged the messages. If
-        the broker does not acknowledge them, the link sends no DISCONNECT. Then the broker
         The activations of sleepy sensors are withdrawn. The downlinks of LoRaWAN devices are not,
         because their replies are still awaited after a reload or restart.
 
+        The link waits up to `SHUTDOWN_TIMEOUT_S` until the broker has acknowledged the messages. If
+        the broker does not acknowledge them, the link sends no DISCONNECT. Then the broker
         publishes the link's will, which also says ``offline``.
         """
         for field, settings in self._fields.items():
@@ -455,6 +457,8 @@ class MqttLink:
                 session.version,
             )
         self._version = session.version
+        if session.version == NEW:
+            self._connack_5_timeout_s = CONNECT_TIMEOUT_S
         log.debug(
             "broker %s:%d: the session has begun, with MQTT %s",
             *(self._mqtt.host, self._mqtt.port, session.version),
@@ -539,6 +543,7 @@ class MqttLink:
             max_packet=PACKET_OVERHEAD + MAX_TOPIC_LENGTH + max_payload,
             will=f"{self._base}/status",
             address=self._address,
+            connack_5_timeout_s=self._connack_5_timeout_s,
         )
 
     def _end_session(self, session: Session, problem: ConnectionProblem, now: float) -> None:

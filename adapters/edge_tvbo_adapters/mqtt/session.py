@@ -51,7 +51,7 @@ from edge_tvbo_adapters.mqtt.versions import (
 MAX_BATCH = 64  # messages that one call of `service` reads; a flood must not delay intervals
 MAX_FILTERS = 256  # in one SUBSCRIBE, because brokers limit the size of a packet
 KEEPALIVE_CHECK_S = 1.0
-CONNACK_5_TIMEOUT_S = 3.0  # longest wait for a CONNACK of MQTT 5; then MQTT 3.1.1 is tried
+CONNACK_5_TIMEOUT_S = 3.0  # longest usual wait for a CONNACK of MQTT 5; then 3.1.1 is tried
 
 
 class SessionState(Enum):
@@ -80,6 +80,8 @@ class Session:
         The topic on which the broker publishes a retained ``offline`` when the session breaks.
     address : str, optional
         The broker's last known IP address; it is used if the broker's name cannot be resolved.
+    connack_5_timeout_s : float
+        The longest wait for a CONNACK of MQTT 5, in s; then the session tries MQTT 3.1.1.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Session:
         max_packet: int,
         will: str | None = None,
         address: str | None = None,
+        connack_5_timeout_s: float = CONNACK_5_TIMEOUT_S,
     ) -> None:
         self._mqtt = mqtt
         self._client_id = client_id
@@ -102,6 +105,7 @@ class Session:
         self.problem: ConnectionProblem | None = None  # why the session is closed
         self.delay: ConnectionProblem | None = None  # why the session is not connected yet
         self.address = address
+        self._connack_5_timeout_s = connack_5_timeout_s
         self.granted: list[bool] | None = None  # for each filter; None until all have an answer
         self.why_not_granted = ""  # MQTT 5: the reason why the broker refused a subscription
         self._messages: list[MQTTMessage] = []
@@ -312,7 +316,7 @@ class Session:
 
     def _await_connack(self, now: float) -> None:
         self.state, self.delay = SessionState.AWAITING_CONNACK, None
-        timeout_s = CONNACK_5_TIMEOUT_S if self.version == NEW else CONNECT_TIMEOUT_S
+        timeout_s = self._connack_5_timeout_s if self.version == NEW else CONNECT_TIMEOUT_S
         self.deadline, self._next_check = now + timeout_s, now + KEEPALIVE_CHECK_S
         sock: Any = self._client.socket()
         self.was_reached = True

@@ -8,7 +8,6 @@ from itertools import repeat
 from threading import Event
 
 import pytest
-from edge_tvbo_adapters.mqtt import session
 from edge_tvbo_adapters.mqtt.connect import Attempt
 from edge_tvbo_adapters.mqtt.session import MAX_BATCH, MAX_FILTERS, Session, SessionState
 from support.mqtt_bytes import CONNACK, PINGREQ, PINGRESP, packet, publish
@@ -26,10 +25,16 @@ TIMEOUT_S = 60.0
 class Connection:
     """A session and the broker's socket of it."""
 
-    def __init__(self, server, **settings):
+    def __init__(self, server, connack_5_timeout_s=TIMEOUT_S, **settings):
         port = server.getsockname()[1]
         mqtt = Mqtt(host="127.0.0.1", port=port, **({"keepalive": CALM_S} | settings))
-        self.session = Session(mqtt, "test", time.monotonic(), max_packet=10**6)
+        self.session = Session(
+            mqtt,
+            "test",
+            time.monotonic(),
+            max_packet=10**6,
+            connack_5_timeout_s=connack_5_timeout_s,
+        )
         self.messages = []
         self.broker, _ = server.accept()
         self.broker.settimeout(TIMEOUT_S)
@@ -286,11 +291,8 @@ def test_a_broker_without_mqtt_5_is_connected_to_with_3_1_1(server, answer):
         assert connection.session.problem is None
 
 
-def test_a_broker_that_waits_for_the_rest_of_a_connect_is_connected_to_with_3_1_1(
-    server, monkeypatch
-):
-    monkeypatch.setattr(session, "CONNACK_5_TIMEOUT_S", 0.1)
-    with closing(Connection(server, version="5")) as connection:
+def test_a_broker_that_waits_for_the_rest_of_a_connect_is_connected_to_with_3_1_1(server):
+    with closing(Connection(server, 0.1, version="5")) as connection:
         connection.until(lambda: connection.session.version == "3.1.1")
         connection.turn()
         connection.broker.close()

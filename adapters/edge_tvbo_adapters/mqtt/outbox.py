@@ -387,8 +387,13 @@ class Outbox:
         self._note_unsent(command)
 
     def _append(self, queue: dict[Key, Publication], key: Key, publication: Publication) -> None:
-        """Append a message to `queue`; drop a waiting message with the same key from the outbox."""
-        for each in (self._commands, self._waiting):
+        """Append a message to `queue`; drop a waiting message with the same key from the outbox.
+
+        A message that is not retained does not replace a state, such as an empty one that clears
+        the retained command of an earlier configuration.
+        """
+        replaceable = (self._commands, self._waiting) if publication.retained else (queue,)
+        for each in replaceable:
             replaced = each.pop(key, None)
             if replaced and replaced.activates:
                 self._note_unsent(replaced)

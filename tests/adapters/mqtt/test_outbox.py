@@ -464,3 +464,14 @@ def test_a_document_of_a_former_field_is_cleared_in_the_next_session(was_sent):
     outbox.begin()
     assert send_all(outbox, mids) == []
     assert outbox.lost == 0
+
+
+def test_a_live_command_does_not_replace_the_message_that_clears_its_topic():
+    """The mode of a field was sleepy before a reload, and the topics are the same."""
+    outbox, mids = opened(), ids()
+    outbox.description("a", b"")
+    outbox.command("a", b"go", 60.0)
+    assert send_all(outbox, mids) == [b"go", b""]
+    assert outbox.clears_former
+    outbox.mark_acked(2)
+    assert not outbox.clears_former

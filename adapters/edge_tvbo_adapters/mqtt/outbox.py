@@ -96,6 +96,8 @@ class Outbox:
         self._commands: dict[Key, Publication] = {}  # in the order of sending, before `_waiting`
         self._unsent: deque[ActivationId] = deque(maxlen=MAX_UNSENT)  # dropped activations
         self._in_flight: dict[int, Publication] = {}  # by packet id, in the order of sending
+        # By topic: the activations that were in flight at the end of a session.
+        self._unconfirmed: deque[tuple[str, ActivationId]] = deque(maxlen=MAX_UNSENT)
         self._awaited_since = 0.0  # monotonic: start of the wait for the oldest acknowledgement
         self._numbers = count()
         self.clearing: set[str] = set()  # topics whose empty state is not acknowledged yet
@@ -176,7 +178,7 @@ class Outbox:
         """Drop and yield each unconfirmed activation of `field` in the outbox.
 
         Each item is a pair: the activation, and whether it was sent. An activation is yielded only
-        once, and not at all if it was sent in a session that has ended.
+        once.
         """
         for queue in (self._commands, self._waiting):
             for key, each in list(queue.items()):
@@ -193,6 +195,12 @@ class Outbox:
             if each.activates and each.activates.field == field:
                 self._in_flight[packet_id] = replace(each, activates=None)
                 yield each.activates, True
+        for _ in range(len(self._unconfirmed)):
+            topic, sent = self._unconfirmed.popleft()
+            if sent.field == field:
+                yield sent, True
+            else:
+                self._unconfirmed.append((topic, sent))
 
     def begin(self, max_in_flight: int = MAX_IN_FLIGHT, first: Collection[str] = ()) -> None:
         """Begin a session of the outbox: queue every state again, before the waiting messages.
@@ -265,6 +273,13 @@ class Outbox:
             self._awaited_since = self._now()
         if acknowledged := self._in_flight.pop(packet_id, None):
             self.clearing.discard(acknowledged.topic)
+            if acknowledged.retained and self._unconfirmed:
+                self._confirm(acknowledged.topic)
+
+    def _confirm(self, topic: str) -> None:
+        """Note that the outbox has published a sleepy sensor's activation on `topic` again."""
+        left = [each for each in self._unconfirmed if each[0] != topic]
+        self._unconfirmed = deque(left, maxlen=MAX_UNSENT)
 
     def refuse(self, publication: Publication) -> None:
         """Count a refused message of the outbox as lost; a retained document is not counted.
@@ -315,13 +330,16 @@ class Outbox:
         """End the outbox's session: queue unacknowledged notices again and drop all commands.
 
         Empty messages that clear documents of an earlier configuration are queued again, too.
-        Unsent activations of sleepy sensors stay in the outbox, so that they can be recalled.
+        Unsent and unacknowledged activations can still be recalled.
         """
         self.open = False
         for key, each in list(self._commands.items()):
             if not each.retained:
                 del self._commands[key]
                 self._drop_command(each)
+        self._unconfirmed += [
+            (each.topic, each.activates) for each in self._in_flight.values() if each.activates
+        ]
         in_flight = [replace(each, attempts=each.attempts + 1) for each in self._in_flight.values()]
         unfinished = [*in_flight, *self._waiting.values()]
         single = [each for each in unfinished if not each.retained]

@@ -445,6 +445,7 @@ def test_each_activation_is_either_sent_or_recalled_as_unsent(steps):
     unsent += [activation for activation, left in outbox.recall("lab") if not left]
     assert not set(sent) & set(unsent)
     assert set(late) <= set(sent)
+    assert len(set(late)) == len(late)
     assert len(set(unsent)) == len(unsent)
     assert {*sent, *unsent} == {*made}
 
@@ -464,6 +465,39 @@ def test_a_document_of_a_former_field_is_cleared_in_the_next_session(was_sent):
     outbox.begin()
     assert send_all(outbox, mids) == []
     assert outbox.lost == 0
+
+
+@pytest.mark.parametrize("mode", ["live", "sleepy"])
+@pytest.mark.parametrize("acks", [False, True])
+def test_an_activation_in_flight_at_the_end_of_the_session_is_recalled_as_sent(mode, acks):
+    outbox, mids = opened(), ids()
+    activation = ActivationId("lab", "a", 0)
+    if mode == "live":
+        outbox.command("a", b"go", 60.0, activates=activation)
+    else:
+        outbox.state("a", b"go", activates=activation)
+    assert send_all(outbox, mids) == [b"go"]
+    if acks:
+        outbox.mark_acked(1)
+    outbox.connection_lost()
+    assert list(outbox.recall("hall")) == []
+    assert list(outbox.recall("lab")) == ([] if acks else [(activation, True)])
+    assert list(outbox.recall("lab")) == []
+
+
+@pytest.mark.parametrize("acks", [False, True])
+def test_the_activation_of_a_sleepy_sensor_is_confirmed_in_the_next_session(acks):
+    outbox, mids = opened(), ids()
+    activation = ActivationId("lab", "a", 0)
+    outbox.state("a", b"go", activates=activation)
+    send_all(outbox, mids)
+    outbox.connection_lost()
+    outbox.begin()
+    assert send_all(outbox, mids) == [b"go"]
+    if acks:
+        outbox.mark_acked(2)
+    outbox.connection_lost()
+    assert list(outbox.recall("lab")) == ([] if acks else [(activation, True)])
 
 
 def test_a_live_command_does_not_replace_the_message_that_clears_its_topic():

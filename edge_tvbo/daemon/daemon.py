@@ -113,7 +113,8 @@ class Daemon(msgspec.Struct, frozen=True):
         """Connect the decision log to this daemon, and restore the last decision of each field.
 
         The decisions and their posteriors are published again, because the link of this daemon does
-        not know them, and the broker may lose its retained messages.
+        not know them, and the broker may lose its retained messages. After a kill, they are not:
+        the broker may have later ones.
         """
         decisions, controllers = self.surroundings.decisions, self.controllers
         decisions.posterior = (
@@ -125,7 +126,7 @@ class Daemon(msgspec.Struct, frozen=True):
             if entry and not decisions.newest(field):
                 decisions.restore(entry)
             newest = decisions.newest(field)
-            if newest and _is_of(controller, newest.decision):
+            if newest and _is_newest_of(controller, newest.decision):
                 self.link.send(field, PublishState(newest.decision))
                 self.posteriors.restore(newest)
 
@@ -225,7 +226,12 @@ class Daemon(msgspec.Struct, frozen=True):
             )
 
 
-def _is_of(controller: Controller, decision: Decision) -> bool:
-    """Return whether the field of `controller` still has the unit and the sensor of `decision`."""
+def _is_newest_of(controller: Controller, decision: Decision) -> bool:
+    """Return whether `decision` is certainly the newest one of the field of `controller`.
+
+    A daemon that was killed may have published later decisions. If the unit has changed, or the
+    sensor was removed, the decision is of another field.
+    """
     field = controller.policy.field
-    return decision.unit == field.unit and decision.sensor in field.sensors
+    is_latest = decision.interval == controller.used
+    return is_latest and decision.unit == field.unit and decision.sensor in field.sensors

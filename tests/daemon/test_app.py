@@ -344,3 +344,18 @@ def test_a_decision_of_another_unit_or_of_a_removed_sensor_is_not_published_agai
     daemon.recorder.add(former)
     begin_again(daemon, restarts, daemon.settings).stop()
     assert published == []
+
+
+def test_a_decision_that_a_killed_daemon_may_have_replaced_is_not_published_again(
+    settings, published
+):
+    daemon = build_daemon(settings(), make_surroundings())
+    daemon.start()
+    decide_and_reply(daemon)
+    daemon.checkpoints.save()
+    daemon.recorder.save()
+    daemon.recorder._writer.close()  # killed: no last checkpoint
+    successor = build_daemon(daemon.settings, make_surroundings())
+    successor.start()
+    successor.stop()
+    assert published == []

@@ -2,13 +2,13 @@
 
 import os
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from edge_tvbo.cli.backtests import training_of
 from edge_tvbo.cli.options import (
-    DEFAULT,
     check_not_input,
     dataset_options,
     noise_option,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
     from edge_tvbo.training.covariance import Transform
 
-MODEL = Path("model.json")  # default of --output for a dataset or a CSV file
+MODEL = "model.json"  # default of --output for a dataset or a CSV file
 
 
 def _period(context: click.Context, option: click.Parameter, text: str) -> float | None:
@@ -54,8 +54,8 @@ def _period(context: click.Context, option: click.Parameter, text: str) -> float
     "--output",
     type=click.Path(path_type=Path),
     callback=output_file,
-    help="Model file to write.  [default: model.json; if CONFIG has several fields, the model file"
-    " that CONFIG names for the field, or a file such as humidity.model.json]",
+    help="Model file to write.  [default: the model file that CONFIG names for the field, or else"
+    " a new file: model.json, or one such as humidity.model.json if CONFIG has several fields]",
 )
 @click.option(
     "--period",
@@ -87,9 +87,10 @@ def fit(
 
     The setting `model` of a configuration names the model file. The file contains the course of
     each sensor, the covariance of the sensors and how fast the field changes. The model is trained
-    on all days, or on the days that --train selects. The first command below trains a model on the
-    readings that the daemon of lab.toml recorded. The second command trains a model on your own
-    readings in a CSV file.
+    on all days, or on the days that --train selects. The command replaces a file only if --output
+    or CONFIG names this file. The first command below trains a model on the readings that the
+    daemon of lab.toml recorded. The second command trains a model on your own readings in a CSV
+    file.
 
     \b
         edge-tvbo fit lab.toml
@@ -104,12 +105,10 @@ def fit(
         plotting.check(plot)
     config = source["config"]
     check_not_input(output, config, source["positions"], *source["data_dir"])
-    if config is None and output is None:
-        _check_not_replaced()
     backtest = training_of(**source)
     own = None if config is None or is_csv(config) else own_field(config, source["field"])
     if output is None:
-        output = writable_file(_own_model(*own) if own else MODEL)
+        output = writable_file(_own_model(*own) if own else _new_file(MODEL))
     with progress("learning", None) as step:
         backtest.fit_structure(step, period=period, transform=transform)
     learned = backtest.training_report(period=period)
@@ -133,29 +132,28 @@ def fit(
 def _own_model(settings: "Settings", field: str) -> Path:
     """Return the default model file of `fit` for a `field` of a configuration.
 
-    If there are several fields, each field has its own file: the model file that the configuration
-    names for the field, or a file with the name of the field.
+    The default is the model file that the configuration names for the field. If the configuration
+    names no model file, the default is a new file.
     """
     from edge_tvbo.setup.config_template import model_file
 
     configured = settings.fields[field].model
-    if configured is not None and len(settings.fields) > 1:
-        return configured
-    return Path(model_file(field, len(settings.fields)))
+    return configured or _new_file(model_file(field, len(settings.fields)))
 
 
-def _check_not_replaced() -> None:
-    """Raise `ConfigError` if the default model file exists, and --dataset is not given.
+def _new_file(name: str) -> Path:
+    """Return the path of a new model file `name` of `fit`; raise `ConfigError` if the file exists.
 
-    `fit` would then replace the file with a model of the default dataset. The replaced file may be
-    the model of the user's own readings.
+    A model file does not contain the name of its field, so `fit` cannot know whether the file that
+    exists is an older model of the same field.
     """
-    if MODEL.exists() and click.get_current_context().get_parameter_source("dataset") is DEFAULT:
+    path = Path(name)
+    if path.exists():
         raise ConfigError(
-            f"{MODEL} exists, and may be the model of your own readings. To fit your readings, "
-            "name their configuration or CSV file:  edge-tvbo fit lab.toml  To replace the model "
-            f"file with a model of lab-sample, add  -o {MODEL}"
+            f"{path} exists, and may be the model of another field. To replace it, add  -o "
+            f"{quote(name)}"
         )
+    return path
 
 
 def _echo_next_step(

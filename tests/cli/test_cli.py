@@ -356,7 +356,7 @@ def test_fit_without_arguments_replaces_no_model_file(tmp_path, monkeypatch):
     done = run("fit")
 
     assert done.exit_code == 2
-    assert "model.json exists, and may be the model of your own readings" in done.stderr
+    assert "model.json exists, and may be the model of another field" in done.stderr
     assert model.read_text() == "the owner's"
 
 

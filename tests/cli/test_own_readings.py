@@ -374,6 +374,58 @@ def test_each_of_several_fields_has_a_model_file_of_its_own(config, tmp_path, mo
     assert again.startswith(f"Wrote {tmp_path / 'model.json'}:")
 
 
+@pytest.fixture
+def no_training(monkeypatch):
+    def trains(*_, **__):
+        raise AssertionError("the training began")
+
+    monkeypatch.setattr("edge_tvbo.simulation.backtest.Backtest.fit_structure", trains)
+
+
+@pytest.mark.parametrize("kind", ["configuration", "CSV file", "dataset"])
+def test_fit_replaces_no_model_that_the_command_does_not_name(
+    config, tmp_path, monkeypatch, no_training, kind
+):
+    monkeypatch.chdir(tmp_path)
+    record(tmp_path, days=1)
+    run("export", config, "-o", "home.csv")
+    (tmp_path / "model.json").write_text("the model of another field")
+    words = {
+        "configuration": ["home.toml"],
+        "CSV file": ["home.csv"],
+        "dataset": ["--dataset", "lab-sample"],
+    }
+
+    refused = run("fit", *words[kind])
+
+    assert refused.exit_code == 2
+    assert refused.stderr.splitlines()[-1] == (
+        "model.json exists, and may be the model of another field. To replace it, add  "
+        "-o model.json [E100]"
+    )
+    assert (tmp_path / "model.json").read_text() == "the model of another field"
+
+
+def test_fit_writes_the_model_that_the_configuration_names(config, tmp_path, monkeypatch):
+    """The owner runs `fit` in another directory than that of the configuration."""
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.chdir(other)
+    (other / "model.json").write_text("the model of another field")
+    record(tmp_path, days=1)
+    text = config.read_text().replace("kernel =", "# kernel =").replace("positions =", "# =")
+    config.write_text(f'{text}model = "own.json"\n')
+    (tmp_path / "own.json").write_text("an older model")
+
+    fitted = run("fit", config)
+
+    assert fitted.exit_code == 0, fitted.output
+    assert fitted.stdout.startswith(f"Wrote {tmp_path / 'own.json'}:\n")
+    assert json.loads((tmp_path / "own.json").read_text())["sensors"] == list(SENSORS)
+    assert [each.name for each in other.iterdir()] == ["model.json"]
+    assert (other / "model.json").read_text() == "the model of another field"
+
+
 @pytest.mark.parametrize("prior", ["", 'model = "model.json"'], ids=["none", "no model file"])
 def test_recorded_readings_are_read_without_a_prior(config, tmp_path, monkeypatch, prior):
     monkeypatch.chdir(tmp_path)

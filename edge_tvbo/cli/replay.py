@@ -1,7 +1,6 @@
 """Commands `replay` and `compare`: replay recordings with one policy or with several."""
 
 import logging
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -318,16 +317,18 @@ def _prepare(out: Path | None, source: dict[str, Any]) -> "Backtest":
 
 @contextmanager
 def _unfinished(out: Path | None) -> Iterator[Path]:
-    """Provide a directory for finished replays; remove it when all replays are finished.
+    """Provide a directory for finished replays; remove them when all replays are finished.
 
     The directory is inside `out`, or is a temporary directory if `out` is None.
     """
+    from edge_tvbo.research.comparison import remove_replays
+
     if out is None:
         with TemporaryDirectory() as directory:
             yield Path(directory)
         return
     yield out / "unfinished"
-    shutil.rmtree(out / "unfinished")
+    remove_replays(out / "unfinished")
 
 
 def _fit_structure(backtest: "Backtest", policies: list[str]) -> None:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from pathlib import Path
 
 from edge_tvbo import __version__
-from edge_tvbo.research.resumable_jobs import ResumableJobs
+from edge_tvbo.research.resumable_jobs import MANIFEST, RESULTS_DIRECTORY, ResumableJobs
 from edge_tvbo.simulation.backtest import Backtest, ReplayJob, Result
 from edge_tvbo.simulation.replay import STEP_DTYPE, Run
 
@@ -44,3 +45,16 @@ def compare_policies(
     for name, job in jobs.items():
         runs[job.policy].append(finished.read(name, Run))
     return [backtest.result(policy, {}, found) for policy, found in runs.items()]
+
+
+def remove_replays(directory: Path) -> None:
+    """Remove the replays that `compare_policies` stored in `directory`.
+
+    The directory is removed too, unless it contains other files.
+    """
+    replays = directory / RESULTS_DIRECTORY
+    for path in (directory / MANIFEST, *replays.glob(f"*-{'[0-9]' * 6}.*")):
+        path.unlink(missing_ok=True)
+    for each in (replays, directory):
+        with suppress(OSError):  # it contains other files
+            each.rmdir()

@@ -13,6 +13,7 @@ from edge_tvbo.errors import ConfigError, naming_file
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 RESULTS_DIRECTORY = "parts"
+MANIFEST = "manifest.json"
 
 
 class ResumableJobs:
@@ -34,7 +35,7 @@ class ResumableJobs:
     def __init__(self, directory: Path, manifest: dict[str, Any]) -> None:
         self._directory = directory / RESULTS_DIRECTORY
         self._directory.mkdir(parents=True, exist_ok=True)
-        path = directory / "manifest.json"
+        path = directory / MANIFEST
         if not path.exists():
             write_atomically(path, msgspec.json.encode(manifest))
         found = _decode(path, dict)

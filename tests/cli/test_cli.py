@@ -310,6 +310,25 @@ def test_compare_replays_the_textbook_baseline_once():
     assert [each["policy"] for each in results] == ["kalman-ucb", "random", "oracle"]
 
 
+def test_compare_removes_only_the_replays_that_it_stored(tmp_path):
+    """A policy that an interrupted command with more seeds replayed is removed too."""
+    kept = tmp_path / "unfinished" / "novel.txt", tmp_path / "unfinished" / "parts" / "one.json"
+    stored = tmp_path / "unfinished" / "parts" / "random-000031.json"
+    stored.parent.mkdir(parents=True)
+    for each in (*kept, stored):
+        each.write_text("chapter 3")
+    words = ("--policies", "random", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path))
+
+    assert run("compare", *words).exit_code == 0
+    left = {path for path in (tmp_path / "unfinished").rglob("*") if path.is_file()}
+    assert left == set(kept)
+
+    for each in kept:
+        each.unlink()
+    assert run("compare", *words).exit_code == 0
+    assert not (tmp_path / "unfinished").exists()
+
+
 def test_the_oracle_alone_cannot_be_compared():
     result = run("compare", "--policies", "oracle")
     assert result.exit_code == 2

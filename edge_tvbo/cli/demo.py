@@ -78,9 +78,9 @@ def demo(
     click.echo(f"A replay without a broker gives {same} decisions ({offline.digests[0][:12]}).\n")
     others = [backtest.run(each, {}, SEEDS) for each in SIMPLE_BASELINES if each != policy]
     results = [online, *others, backtest.oracle()]
-    click.echo(results_table(results))
     command = join(["edge-tvbo", "demo", *source, "--policy", policy])
-    click.echo(f"\nThe report is {reports.write(backtest, results, out, command)}")
+    page = reports.write(backtest, results, out, command)  # first, because printing may fail
+    click.echo(f"{results_table(results)}\n\nThe report is {page}")
 
 
 def _default_dataset(data_dir: tuple[str, ...]) -> str:

@@ -159,9 +159,9 @@ def replay(
         if source["config"] or source["interval"]:
             raise ConfigError("--via mqtt replays a dataset; remove CONFIG or CSV, and --interval.")
         result = _replay_over_mqtt(backtest, policy, settings, host, port, speed, source)
+    page = _write_report(backtest, [result], out)
     show([result], as_json)
-    if out:
-        _write_report(backtest, [result], out, as_json)
+    _echo_report(page, as_json)
 
 
 @click.command()
@@ -220,19 +220,20 @@ def compare(
     intervals = len(names) * seeds * (backtest.test_span.last - backtest.test_span.first)
     if cluster is None and intervals < MIN_INTERVALS_FOR_PROCESSES:
         jobs = jobs or 1
-    with _unfinished(out) as directory, executor_of(cluster, jobs) as executor:
-        for name in names:
-            if name != AUTO:
-                backtest.controller(name, {}, seed=0)  # rejects unknown names before the work
-        _fit_structure(backtest, names)
-        with progress("replaying", len(names) * seeds) as step:
-            results = compare_policies(backtest, names, seeds, executor, directory, step)
-    results.append(backtest.oracle())
+    with _unfinished(out) as directory:
+        with executor_of(cluster, jobs) as executor:
+            for name in names:
+                if name != AUTO:
+                    backtest.controller(name, {}, seed=0)  # rejects unknown names before the work
+            _fit_structure(backtest, names)
+            with progress("replaying", len(names) * seeds) as step:
+                results = compare_policies(backtest, names, seeds, executor, directory, step)
+        results.append(backtest.oracle())
+        page = _write_report(backtest, results, out)
     show(results, as_json)
     if not as_json:
         click.echo("\n" + "\n".join(ComparisonSummary(backtest, results).sentences()))
-    if out:
-        _write_report(backtest, results, out, as_json)
+    _echo_report(page, as_json)
 
 
 def _without_positions() -> list[str]:
@@ -317,7 +318,7 @@ def _prepare(out: Path | None, source: dict[str, Any]) -> "Backtest":
 
 @contextmanager
 def _unfinished(out: Path | None) -> Iterator[Path]:
-    """Provide a directory for finished replays; remove them when all replays are finished.
+    """Provide a directory for finished replays; remove them when the report is written.
 
     The directory is inside `out`, or is a temporary directory if `out` is None.
     """
@@ -340,8 +341,19 @@ def _fit_structure(backtest: "Backtest", policies: list[str]) -> None:
             backtest.fit_structure(step)
 
 
-def _write_report(backtest: "Backtest", results: "list[Result]", out: Path, as_json: bool) -> None:
+def _write_report(backtest: "Backtest", results: "list[Result]", out: Path | None) -> Path | None:
+    """Write the report if the command has --out, and return the path of its page, or None.
+
+    A command writes the report before it prints the results, because the output may be a pipe whose
+    reader has ended, or a file on a full disk.
+    """
     from edge_tvbo.research import reports
 
-    page = reports.write(backtest, results, out, command_line(click.get_current_context()))
-    click.echo(f"The report is {page}", err=as_json)
+    if out is None:
+        return None
+    return reports.write(backtest, results, out, command_line(click.get_current_context()))
+
+
+def _echo_report(page: Path | None, as_json: bool) -> None:
+    if page:
+        click.echo(f"The report is {page}", err=as_json)

@@ -1,5 +1,6 @@
 """Command line: help, errors, output for programs, completion and manual pages."""
 
+import errno
 import json
 import logging
 import os
@@ -308,6 +309,42 @@ def test_compare_replays_the_textbook_baseline_once():
     command = ("compare", "--policies", "kalman-ucb,random", "--seeds", "1", "--json")
     results = document(*command)["results"]
     assert [each["policy"] for each in results] == ["kalman-ucb", "random", "oracle"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "--policies", "random", "--seeds", "1", "--jobs", "1"),
+        ("replay", "--policy", "random"),
+        ("demo", "--policy", "random", "--dataset", "lab-sample"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_report_is_written_even_if_the_output_is_closed(tmp_path, monkeypatch, words):
+    def broken(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def replay_without_broker(backtest, policy, *_):
+        return backtest.run(policy, {}, 1)
+
+    monkeypatch.setattr("edge_tvbo.cli.demo._replay_on_own_broker", replay_without_broker)
+    monkeypatch.setattr("edge_tvbo.simulation.backtest.results_table", broken)
+
+    assert run(*words, "--out", str(tmp_path)).exit_code == 2
+    assert {each.name for each in tmp_path.iterdir()} == {
+        "picks.csv",
+        "report.html",
+        "results.csv",
+        "results.md",
+    }
+
+
+def test_compare_continues_if_the_report_cannot_be_written(tmp_path):
+    words = ("--policies", "random", "--seeds", "1", "--jobs", "1", "--out", str(tmp_path))
+    (tmp_path / "report.html").mkdir()
+
+    assert run("compare", *words).exit_code == 2
+    assert len([*(tmp_path / "unfinished" / "parts").iterdir()]) == 2  # with the baseline
 
 
 def test_compare_removes_only_the_replays_that_it_stored(tmp_path):

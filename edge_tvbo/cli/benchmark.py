@@ -2,7 +2,6 @@
 
 import csv
 import io
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,7 +87,6 @@ def benchmark(
         _print_problems(data_dir)
         return
     report.check_plots()  # raises an error now, and not after hours of work
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the workers too
     chosen = _names(problems) or list(all_problems())
     wanted = _names(policies) or _all_policies()
     recorded = _recordings(chosen, data_dir)

@@ -1,6 +1,7 @@
 """Options --cluster and --jobs: the cluster or the local processes that work for a command."""
 
 import os
+import signal
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,10 @@ def executor_of(cluster: str | None, jobs: int | None) -> "AbstractContextManage
     """Return the executor that the options --cluster and --jobs select.
 
     The executor is a cluster, or a pool of local processes: by default, one process for each core.
-    With --jobs 1, the work is done in this process.
+    With --jobs 1, the work is done in this process. From now on, SIGTERM ends the command as Ctrl-C
+    does, so that the command ends its workers.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     jobs_here = jobs or os.cpu_count() or 1
     if cluster is None:
         from edge_tvbo.research.executors import SerialExecutor, process_pool

@@ -1,6 +1,5 @@
 """Commands `experiment` and `bound`: experiments of the papers, and bounds from their theorems."""
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +59,6 @@ def experiment(
     from edge_tvbo.research.experiments import report, runner
 
     report.check_plots()  # raises an error now, and not after hours of work
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the workers too
     chosen = experiments.load(name, data)
     directory = out or Path("experiments-out") / f"{chosen.name}-seed-{seed}"
     with executor_of(cluster, jobs) as executor, progress(chosen.name, None) as step:

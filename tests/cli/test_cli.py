@@ -366,6 +366,26 @@ def test_compare_removes_only_the_replays_that_it_stored(tmp_path):
     assert not (tmp_path / "unfinished").exists()
 
 
+@pytest.fixture
+def own_sigterm_handler():
+    """Set a handler of SIGTERM that does nothing, so that a failing test does not end pytest."""
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_sigterm_ends_compare_as_ctrl_c_does(monkeypatch, own_sigterm_handler):
+    """After Ctrl-C, the workers of the command end, too."""
+
+    def work(*_):
+        signal.raise_signal(signal.SIGTERM)
+        raise AssertionError("the command continues")
+
+    monkeypatch.setattr("edge_tvbo.research.comparison.compare_policies", work)
+
+    assert run("compare", "--policies", "random", "--jobs", "1").exit_code == 130
+
+
 def test_the_oracle_alone_cannot_be_compared():
     result = run("compare", "--policies", "oracle")
     assert result.exit_code == 2

@@ -139,16 +139,20 @@ class Report:
         """Return the file and the position of an error in the setting at `path`.
 
         If an environment variable sets the setting, the name of the variable is returned instead of
-        the file. If the setting is missing, the position of the table around it is returned.
+        the file. If the setting is missing, the position of the table around it is returned. If
+        the file does not contain this table, a variable that sets one of its settings is returned.
         """
         for new, old in self._deprecated.items():
             if path[: len(new)] == new:
                 path = (*old, *path[len(new) :])
         for size in range(len(path), 0, -1):
-            if (variable := self._variables.get(path[:size])) is not None:
+            part = path[:size]
+            if (variable := self._variables.get(part)) is not None:
                 return f"${variable}", WHOLE
-            if (place := self._places().get(path[:size])) is not None:
+            if (place := self._places().get(part)) is not None:
                 return str(self.file), place
+            if inside := [name for key, name in self._variables.items() if key[:size] == part]:
+                return f"${inside[0]}", WHOLE
         return str(self.file), Place(1, 1)
 
     def findings(self) -> list[Finding]:

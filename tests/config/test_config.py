@@ -1105,6 +1105,21 @@ def test_an_invalid_or_unknown_environment_variable_is_reported_by_its_name(tmp_
     assert "hunter2" not in str(found)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["MQT__HOST", "FIELDS__HEATT__INTERVAL", "MQTT__RECONECT__MAX", "MQTT__READONLY__PASSWORD"],
+)
+def test_an_error_in_a_table_of_an_environment_variable_names_the_variable(
+    tmp_path, monkeypatch, name
+):
+    """A misspelt table is in no line of the file, and neither is one that only a variable sets."""
+    monkeypatch.setenv(f"EDGE_TVBO__{name}", "5min")
+
+    found = findings(tmp_path, PLAIN)
+
+    assert {(each.file, each.line) for each in found} == {(f"$EDGE_TVBO__{name}", 0)}
+
+
 def test_a_variable_in_a_text_is_replaced_by_its_value_or_default(tmp_path, monkeypatch):
     monkeypatch.setenv("BROKER", "lan")
     text = PLAIN.replace("broker.lan", "${BROKER}.${ZONE:-home}")

@@ -9,6 +9,7 @@ import sys
 from errno import EPIPE
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 import click
@@ -129,8 +130,21 @@ def main() -> None:
     arguments or an invalid configuration, and 130 after Ctrl-C. Every error has a code, which
     docs/errors.md explains.
     """
+    _replace_closed_streams()
     # The matrices are small, so more threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A name may contain bytes that cannot be encoded: stdout escapes them, as stderr does.
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _replace_closed_streams() -> None:
+    """Open the null device in place of each standard stream that the caller has closed.
+
+    The device takes the file descriptor of the stream. Otherwise the next file or socket that a
+    command opens would take this descriptor, and receive the messages of C libraries.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # after <&-, >&- or 2>&-
+            device = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - remains open
+            setattr(sys, name, device)

@@ -87,7 +87,7 @@ def export(
     else:
         lines = exports.influxdb_lines(readings)
     if output is None:
-        if sys.stdout is None:  # after >&-
+        if sys.__stdout__ is None:  # after >&-
             raise ConfigError("The standard output is closed; add  --output readings.csv")
         sys.stdout.writelines(lines)
         return

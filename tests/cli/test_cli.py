@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from support.paths import DEPLOY
 
 from edge_tvbo.cli import main
+from edge_tvbo.cli.demo import _decision_printer
 from edge_tvbo.cli.settings import compilation_announced
 from edge_tvbo.numerics import jit
 from edge_tvbo.policy.built_in import DEFAULT_POLICY
@@ -622,6 +623,34 @@ def test_ctrl_c_ends_a_command_and_a_prompt_with_the_status_of_a_shell(
     with pytest.raises(SystemExit) as ended:
         main(["check", "lab.toml"])
     assert (ended.value.code, "Aborted" in capsys.readouterr().err) == (status, error is EOFError)
+
+
+@pytest.mark.parametrize(
+    ("stream", "words"),
+    [
+        ("stdin", "init lab.toml --sensor a"),
+        ("stdout", "init lab.toml --sensor a"),
+        ("stdout", "demo --policy random --dataset lab-sample"),
+        ("stderr", "compare --policies random --seeds 1 --jobs 1"),
+        ("stderr", "run lab.toml"),
+    ],
+)
+def test_a_command_works_with_a_closed_stream(tmp_path, monkeypatch, stream, words):
+    def replay_without_broker(backtest, policy, *_):
+        _decision_printer()
+        return backtest.run(policy, {}, 1)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("edge_tvbo.cli.demo._replay_on_own_broker", replay_without_broker)
+    monkeypatch.setattr("edge_tvbo.daemon.app.run", lambda *_: None)
+    monkeypatch.setattr("faulthandler.enable", lambda *_, **__: None)
+    monkeypatch.setattr(sys, stream, None)
+
+    with pytest.raises(SystemExit) as ended:
+        main(words.split())
+
+    getattr(sys, stream).close()
+    assert ended.value.code == 0
 
 
 def command(*arguments, **environment):

@@ -41,7 +41,8 @@ from edge_tvbo.errors import ConfigError
     "--output",
     type=click.Path(path_type=Path),
     callback=output_file,
-    help="File to write.  [default: standard output]",
+    help="File to write; a CSV or InfluxDB file is compressed if its name ends in .gz."
+    "  [default: standard output]",
 )
 def export(
     config: Path,

@@ -125,6 +125,20 @@ def test_export_says_which_sensors_are_left_out_because_they_were_removed(config
     assert (done.stdout.count("sensor=bath"), done.stderr) == (576, "")
 
 
+@pytest.mark.parametrize("kind", ["csv", "influxdb"])
+@pytest.mark.parametrize("ending", ["gz", "GZ"])
+def test_export_to_a_file_whose_name_ends_in_gz_is_compressed(config, tmp_path, kind, ending):
+    record(tmp_path, days=1)
+    plain, packed = tmp_path / "home.csv", tmp_path / f"home.csv.{ending}"
+
+    for output in (plain, packed):
+        assert run("export", config, "--format", kind, "-o", output).exit_code == 0
+
+    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+    if kind == "csv":
+        assert run("replay", packed, "--policy", "random").exit_code == 0
+
+
 def test_export_to_a_closed_output_is_an_error(config, tmp_path):
     record(tmp_path)
     command = join([sys.executable, "-m", "edge_tvbo", "export", str(config)])

@@ -1,5 +1,6 @@
 """Exports of recorded readings: CSV, Parquet and InfluxDB line protocol."""
 
+import gzip
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -51,11 +52,13 @@ def influxdb_lines(readings: Iterable[RecordedReading]) -> Iterator[str]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write a dataset's export as a text file.
+    """Write a dataset's export as a text file, which is compressed if its name ends in .gz.
 
     An older file is replaced only when the new file is complete.
     """
-    with _replacement(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+    is_compressed = path.name.lower().endswith(".gz")
+    opened = gzip.open if is_compressed else open
+    with _replacement(path) as beside, opened(beside, "wt", encoding="utf-8", newline="") as file:
         file.writelines(lines)
 
 

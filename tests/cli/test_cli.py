@@ -329,6 +329,7 @@ def test_a_report_is_written_even_if_the_output_is_closed(tmp_path, monkeypatch,
         return backtest.run(policy, {}, 1)
 
     monkeypatch.setattr("edge_tvbo.cli.demo._replay_on_own_broker", replay_without_broker)
+    monkeypatch.setattr("edge_tvbo.cli.demo.SEEDS", 1)
     monkeypatch.setattr("edge_tvbo.simulation.backtest.results_table", broken)
 
     assert run(*words, "--out", str(tmp_path)).exit_code == 2
@@ -642,6 +643,7 @@ def test_a_command_works_with_a_closed_stream(tmp_path, monkeypatch, stream, wor
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("edge_tvbo.cli.demo._replay_on_own_broker", replay_without_broker)
+    monkeypatch.setattr("edge_tvbo.cli.demo.SEEDS", 1)
     monkeypatch.setattr("edge_tvbo.daemon.app.run", lambda *_: None)
     monkeypatch.setattr("faulthandler.enable", lambda *_, **__: None)
     monkeypatch.setattr(sys, stream, None)

@@ -185,6 +185,14 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         return self.username, self.password.reveal() if self.password else None
 
     @property
+    def login_table(self) -> str:
+        """The table of the configuration in which the user name and the password are set."""
+        readonly = self.readonly
+        if readonly and (self.username, self.password) == (readonly.username, readonly.password):
+            return "mqtt.readonly"
+        return "mqtt"
+
+    @property
     def shares_login(self) -> bool:
         """Whether read-only clients use the daemon's login, because there is no other login."""
         return self.username is not None and self.readonly is None

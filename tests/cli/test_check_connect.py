@@ -338,6 +338,24 @@ def test_a_wrong_or_missing_password_names_the_login_settings(mosquitto, tmp_pat
         assert "mqtt.username" in steps[-1]["text"]
 
 
+def test_a_wrong_password_of_the_readonly_login_names_the_settings_of_this_login(
+    mosquitto, tmp_path
+):
+    write_passwords(tmp_path, "edge", "watcher")
+    broker = mosquitto(f"allow_anonymous false\npassword_file {tmp_path}/users\n")
+    broker.start()
+    edge = 'username = "edge"\npassword = "hunter2"\n'
+    watcher = 'readonly = { username = "watcher", password = "hunter22" }'
+    path = configured(tmp_path, broker.port, edge + watcher)
+
+    _, steps = tried(path)
+    status = CliRunner().invoke(main, ["status", str(path)])
+
+    assert steps[-1]["code"] == Code.LOGIN
+    for text in (steps[-1]["text"], status.output):
+        assert "check mqtt.readonly.username and mqtt.readonly.password_file" in text
+
+
 @pytest.mark.parametrize(
     ("server", "ca", "code"),
     [

@@ -116,15 +116,17 @@ def connection_refused(
     `why` is the reason as a text, with the broker's own words.
     """
     code = Code.LOGIN
+    login = mqtt.login_table
+    settings = f"check {login}.username and {login}.password_file"
     match str(reason):
         case "Bad user name or password":
-            text = "wrong user or password; check mqtt.username and mqtt.password_file"
+            text = f"wrong user or password; {settings}"
         case "Not authorized" if mqtt.username is None:
             text = "not authorised: the broker requires a login; set mqtt.username"
         case "Not authorized":
             text = (
                 f"not authorised: the login {mqtt.username!r} or its password is wrong, or this "
-                "login is not allowed to connect; check mqtt.username and mqtt.password_file"
+                f"login is not allowed to connect; {settings}"
             )
         case "Client identifier not valid":
             text = f"the client id {client_id!r} is refused; set mqtt.client_id to another id"

@@ -1,9 +1,13 @@
-"""Connection problems: the texts that depend on where the client runs."""
+"""Connection problems: the texts that depend on the client's machine or login."""
 
 import pytest
 from edge_tvbo_adapters.mqtt import problems
+from msgspec.structs import replace
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
 
-from edge_tvbo.config.mqtt_settings import Mqtt
+from edge_tvbo.config.field_types import Secret
+from edge_tvbo.config.mqtt_settings import Mqtt, ReadonlyLogin
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
@@ -21,3 +25,18 @@ def test_a_refused_connection_to_loopback_in_a_container_names_the_container(
     mark.touch()
     assert hint in text(host)
     assert "container" not in text("broker.lan")
+
+
+@pytest.mark.parametrize("username", [None, "edge", "watcher"])
+@pytest.mark.parametrize("name", ["Bad user name or password", "Not authorized"])
+def test_a_refused_login_is_named_by_its_own_table(name, username):
+    readonly = ReadonlyLogin(username="watcher", password=Secret("b"))
+    own = Mqtt(username=username, password=username and Secret("a"), readonly=readonly)
+    reason = ReasonCode(PacketTypes.CONNACK, name)
+
+    def text(mqtt):
+        return problems.connection_refused(reason, mqtt, "edge-tvbo-lab", name).text
+
+    assert text(own) == text(replace(own, readonly=None))
+    keys = "check mqtt.readonly.username and mqtt.readonly.password_file"
+    assert text(own.for_readers()).endswith(keys)

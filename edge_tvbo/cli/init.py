@@ -51,6 +51,12 @@ MAX_LISTED_SENSORS = 12  # largest number of sensors that the output lists for a
 )
 @click.option("--tls", is_flag=True, help="Encrypt the connection.")
 @click.option(
+    "--ca",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="File with the certificate of the CA that signed the broker's certificate, in PEM format;"
+    " also encrypts the connection.  [default: the CAs of this system]",
+)
+@click.option(
     "--listen",
     "seconds",
     metavar="DURATION",
@@ -217,7 +223,8 @@ def _template_values(
         port=answers.port,
         user=answers.user,
         password_file=None if file is None else str(file.resolve()),
-        tls=answers.tls,
+        tls=answers.is_encrypted,
+        ca=None if answers.ca is None else str(answers.ca.absolute()),
         state=f"{config.stem}-state",
         interval=answers.interval,
         live=answers.mode == "live",

@@ -1,6 +1,8 @@
 """Fields of a first configuration: their sensors are named by the user, or found on the broker."""
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
 # quantity of the first group, or with a quantity that the user wants.
 MAX_LISTED_GROUPS = 9
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
+OPTIONS = {  # of `init`, for settings that the text of a connection problem names
+    "mqtt.host": "--host",
+    "mqtt.port": "--port",
+    "mqtt.username": "--user",
+    "mqtt.password_file": "--password-file",
+    "[mqtt.tls]": "--tls",
+    "mqtt.tls.ca": "--ca",
+}
 Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]
 
 
@@ -288,7 +298,8 @@ def _listen(answers: Answers, password: str | None) -> "tuple[SensorDiscovery, f
         click.echo(
             f"Listening to {address} for {seconds:g} s; press Ctrl-C to stop earlier.", err=True
         )
-        listen(_mqtt(answers, password), "init", seconds, discovery.add_message)
+        with _naming_options(answers):
+            listen(_mqtt(answers, password), "init", seconds, discovery.add_message)
     except KeyboardInterrupt:
         click.echo(
             f"Ended after {monotonic() - start:.0f} s. Sensors that sent nothing in this time are"
@@ -296,6 +307,23 @@ def _listen(answers: Answers, password: str | None) -> "tuple[SensorDiscovery, f
             err=True,
         )
     return discovery, min(seconds, round(monotonic() - start, 1))
+
+
+@contextmanager
+def _naming_options(answers: Answers) -> Iterator[None]:
+    """Replace settings by options of `init` in the text of a connection problem.
+
+    No configuration contains the settings yet. Raises `ConfigError` if the file of --ca is invalid.
+    """
+    try:
+        yield
+    except LinkError as error:
+        if error.code is Code.NAMED_FILE:
+            text = f"--ca is {answers.ca}, which has no certificate in PEM format."
+            raise ConfigError(text) from None
+        keys = "|".join(rf"{re.escape(key)}(?!\w)" for key in OPTIONS)
+        text = re.sub(keys, lambda key: OPTIONS[key[0]], str(error))
+        raise LinkError(text, error.code) from None
 
 
 def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
@@ -309,7 +337,7 @@ def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
         port=answers.port,
         username=answers.user,
         password=None if password is None else Secret(password),
-        tls=Tls() if answers.tls else None,
+        tls=Tls(ca=answers.ca) if answers.is_encrypted else None,
     )
 
 

@@ -19,6 +19,7 @@ class Answers(NamedTuple):
     user: str | None
     password_file: Path | None
     tls: bool
+    ca: Path | None
     seconds: float | None  # how long to listen; None: do not listen
     sensors: tuple[str, ...]
     quantities: tuple[str, ...]
@@ -30,6 +31,11 @@ class Answers(NamedTuple):
     mode: str
     mean: float | None
     spread: float | None
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the connection to the broker uses TLS."""
+        return self.tls or self.ca is not None
 
 
 def prompted(context: click.Context, answers: Answers) -> Answers:

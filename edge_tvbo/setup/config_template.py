@@ -87,6 +87,7 @@ class TemplateValues(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     password_file: str | None = None
     tls: bool = False
+    ca: str | None = None  # file with the certificate of the CA, for `tls`
     interval: str
     live: bool = False  # whether the daemon activates sensors whose command is known
 
@@ -199,7 +200,11 @@ def _command(sources: tuple[SourceValues, ...]) -> dict[str, str]:
 def _login(values: TemplateValues) -> str:
     settings = {"username": values.user, "password_file": values.password_file}
     lines = [f"{key} = {_quoted(text)}\n" for key, text in settings.items() if text]
-    return "".join(lines) + ("\n[mqtt.tls]\n" if values.tls else "")
+    if values.tls:
+        lines.append("\n[mqtt.tls]\n")
+    if values.ca is not None:
+        lines.append(f"ca = {_quoted(values.ca)}\n")
+    return "".join(lines)
 
 
 def _activate(command: Mapping[str, str], live: bool) -> str:

@@ -1217,6 +1217,67 @@ def test_the_answers_printed_as_options_are_the_newest_and_keep_all_given_option
     assert sorted(words[4:]) == sorted(options)
 
 
+@pytest.fixture
+def tls_port(mosquitto, certs):
+    """Return the port of a broker that uses TLS and has the certificate of a private CA."""
+    files = f"cafile {certs}/ca.pem\ncertfile {certs}/server.pem\nkeyfile {certs}/server.key\n"
+    broker = mosquitto(f"allow_anonymous true\n{files}")
+    broker.start()
+    return broker.port
+
+
+def test_a_broker_with_a_private_ca_is_reached_with_the_ca_as_an_option(tls_port, certs, tmp_path):
+    config = str(tmp_path / "my.toml")
+    options = ("--port", str(tls_port), "--listen", "100ms")
+
+    unknown = run("init", config, *options, "--tls")
+    known = run("init", config, *options, "--ca", str(certs / "ca.pem"))
+
+    assert unknown.exit_code == 1
+    assert "set --ca to the certificate of the CA that signed it [E406]" in unknown.stderr
+    assert known.exit_code == 1  # the broker has no sensor
+    assert "No message was received" in known.stderr
+
+
+def test_the_path_of_the_ca_is_written_as_an_absolute_path(certs, tmp_path, monkeypatch):
+    (tmp_path / "my ca.pem").symlink_to(certs / "ca.pem")
+    (tmp_path / "configs").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    made = run("init", "configs/my.toml", "--sensor", "hall", "--ca", "my ca.pem")
+
+    assert made.exit_code == 0, made.output
+    mqtt = tomllib.loads((tmp_path / "configs" / "my.toml").read_text())["mqtt"]
+    assert mqtt["tls"] == {"ca": str(tmp_path / "my ca.pem")}
+
+
+def test_a_connection_problem_names_options_in_place_of_the_settings_that_they_set(
+    tmp_path, monkeypatch
+):
+    def listen(*_):
+        raise LinkError("set mqtt.host, mqtt.tls.ca or mqtt.tls.certificate, or add [mqtt.tls]")
+
+    monkeypatch.setattr("edge_tvbo_adapters.mqtt.listen.listen", listen)
+
+    made = run("init", str(tmp_path / "my.toml"), "--listen", "1s")
+
+    assert made.exit_code == 1
+    assert "set --host, --ca or mqtt.tls.certificate, or add --tls" in made.stderr
+
+
+@pytest.mark.parametrize("source", [("--sensor", "hall"), ("--listen", "1s")])
+@pytest.mark.parametrize("name", ["missing.pem", "text.pem", "."])
+def test_a_ca_that_is_no_certificate_is_an_error_of_its_option(tmp_path, name, source):
+    (tmp_path / "text.pem").write_text("no certificate")
+    path = tmp_path / "my.toml"
+
+    made = run("init", str(path), *source, "--ca", str(tmp_path / name))
+
+    assert made.exit_code == 2, made.output
+    assert "--ca" in made.stderr and "Traceback" not in made.stderr
+    assert not path.exists()
+
+
 def test_named_sensors_have_a_topic_and_a_unit_for_each_quantity(tmp_path):
     path = tmp_path / "my.toml"
     options = ("--sensor", "a", "--quantity", "humidity", "--quantity", "co2")

@@ -240,11 +240,12 @@ def private_values(raw: dict[str, Any], base: Path) -> Iterator[str]:
     for line in lines:
         if line.is_public:
             continue
+        is_secret = line.is_secret
         for text in line.texts():
             words = {text, *_as_shown(text, base)}
             if not (line.setting and _is_path(line.setting, text)):
                 words.update(part for part in _parts(text) if len(part) >= MIN_PART_LENGTH)
-            if not line.is_secret:
+            if not is_secret:
                 words = {word for word in words - shown if len(word) >= MIN_PART_LENGTH}
             yield from words
 

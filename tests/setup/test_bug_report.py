@@ -265,6 +265,26 @@ def test_every_public_setting_exists():
     assert shown <= set(keys(Settings))
 
 
+def test_a_value_is_checked_as_often_with_many_texts_as_with_one(monkeypatch):
+    checked = []
+    is_valid = redaction._is_valid
+
+    def counted(setting, value):
+        checked.append(setting.name)
+        return is_valid(setting, value)
+
+    monkeypatch.setattr(redaction, "_is_valid", counted)
+
+    def checks(count):
+        checked.clear()
+        names = {f"s{index}": f"Küche {index}" for index in range(count)}
+        words = redaction.private_values({"fields": {"heat": {"names": names}}}, Path("/etc"))
+        assert set(names.values()) <= set(words)
+        return len(checked)
+
+    assert checks(1) == checks(50) > 0
+
+
 @pytest.mark.parametrize("depth", [100, 300, 480])
 def test_a_deeply_nested_value_is_redacted(tmp_path, depth):
     said = made(tmp_path, "a = " + depth * "[" + '"hunter2"' + depth * "]")

@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from edge_tvbo_adapters.storage.file_store import FileStore
 from edge_tvbo_adapters.storage.history_db import HistoryDatabase
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.controllers import controller_settings
 from support.history import history_entry
@@ -283,6 +285,19 @@ def test_a_value_is_checked_as_often_with_many_texts_as_with_one(monkeypatch):
         return len(checked)
 
     assert checks(1) == checks(50) > 0
+
+
+private_words = st.sampled_from(["ab", "b.a", "é", "a\\", "a-b"])
+texts = st.lists(private_words | st.sampled_from(["-", " ", "b", "_"])).map("".join)
+
+
+@given(texts, st.lists(private_words))
+def test_a_word_is_redacted_where_no_letter_or_hyphen_adjoins_it(text, words):
+    expected = text
+    for word in sorted(set(words), key=len, reverse=True):
+        expected = re.sub(rf"(?<![\w-]){re.escape(word)}(?![\w-])", redaction.HIDDEN, expected)
+
+    assert redaction.redact(text, words) == expected
 
 
 @pytest.mark.parametrize("depth", [100, 300, 480])

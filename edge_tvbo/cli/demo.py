@@ -1,6 +1,7 @@
 """Commands `demo` and `simulate`: replay a recording over MQTT, and simulate its sensors."""
 
 import logging
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 REAL, SYNTHETIC = "intel-lab", "lab-sample"
 SEEDS = 8  # number of replays of each baseline, each with its own seed
-MAX_LINE_LENGTH = 118  # characters, on a terminal
+MAX_LINE_LENGTH = 118  # characters, on a wide terminal
 
 
 @click.command()
@@ -141,13 +142,21 @@ def _decision_printer() -> "Callable[[Command], None]":
                 reply = "no reply" if value is None else f"measured {value:.2f}"
                 line = f"{decision_text}; {reply}{', model reset' if reset else ''}"
                 if is_terminal:
-                    click.echo(f"\r\x1b[2K{line[:MAX_LINE_LENGTH]}", nl=False)
+                    click.echo(f"\r\x1b[2K{line[: _row_length()]}", nl=False)
                 else:
                     click.echo(line)
             case _:
                 pass
 
     return watch
+
+
+def _row_length() -> int:
+    """Return how many characters of a line the demo prints in one row of the terminal.
+
+    The last column stays empty, because some terminals begin a new row after a character in it.
+    """
+    return min(MAX_LINE_LENGTH, shutil.get_terminal_size().columns - 1)
 
 
 @click.command()

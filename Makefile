@@ -23,10 +23,10 @@ demo: $(VENV)/demo.stamp
 # each process would import.
 PYTEST = PATH="$$PATH:/usr/sbin" OPENBLAS_NUM_THREADS=1 HYPOTHESIS_NO_PLUGINS=1 $(BIN)/python -m pytest --dist loadfile
 
-# Many tests wait for a broker or a process: nine processes begin with these, and one with those that compute.
+# Many tests wait for a broker or a process: six processes begin with these, and one with those that compute.
 test: $(VENV)/test.stamp broker browser compiler
 	@$(MAKE) --no-print-directory -j 3 lint bytecode library
-	EDGE_TVBO_TEST_LIBRARY=$(CURDIR)/$(LIBRARY) $(PYTEST) -n 10 --hypothesis-profile=repeatable
+	EDGE_TVBO_TEST_LIBRARY=$(CURDIR)/$(LIBRARY) $(PYTEST) -n 7 --hypothesis-profile=repeatable
 
 # The tests that need a broker, on mosquitto by each version of MQTT, and the shorter ones on RabbitMQ and aedes.
 # `make test` has done 3.1.1 already:  make test-brokers VERSIONS=5

@@ -406,9 +406,9 @@ keys to a document, so ignore keys that you do not know. The tables use these na
 The broker retains the newest document of a retained topic for later subscribers, and the daemon
 publishes it again after each reconnect. After a reload, or a restart with the setting
 `state.history`, the daemon publishes the last `selected` and `posterior` of each field again. After
-a restart without a history, and after a kill or a power cut, these documents follow with the next
-decision. A document that is not retained is published once; it may arrive twice if the connection
-breaks before the broker has acknowledged it.
+a restart without a history, after a kill or a power cut, and for a paused field, these documents
+follow with the next decision. A document that is not retained is published once; it may arrive
+twice if the connection breaks before the broker has acknowledged it.
 
 A message that is too large for the broker, or that makes the broker end each session, is not
 published ([E400](errors.md#e400-the-connection-failed)). A retained topic then keeps its previous

@@ -7,7 +7,7 @@ the user, the script prints the path of that file and writes nothing.
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -15,6 +15,7 @@ from urllib.request import Request, urlopen
 from edge_tvbo.messages.sensor_ids import ids
 
 OPTIONS = Path(os.environ.get("OPTIONS", "/data/options.json"))
+SENSOR_IDS = OPTIONS.with_name("sensor-ids.json")  # names of all sensors ever listed, by id
 OWN = Path("/config")  # the folder of the add-on in addon_configs
 WRITTEN = Path(os.environ.get("TMPDIR", "/tmp")) / "edge-tvbo"
 
@@ -75,14 +76,29 @@ def sensor_lines(sensors: list[Mapping[str, Any]]) -> Iterator[str]:
     The option `id` of a sensor is its name in the topic. If two names are equal, their ids are
     equal, too, and the daemon rejects the configuration.
     """
-    names = ids(dict.fromkeys(each["id"] for each in sensors))
-    id_of = {name: id for id, name in names.items()}
+    id_of = stored_ids(dict.fromkeys(each["id"] for each in sensors))
     yield f"sensors = {toml([id_of[each['id']] for each in sensors])}"
-    if others := {id: name for id, name in names.items() if id != name}:
+    if others := {id: name for name, id in id_of.items() if id != name}:
         yield f"names = {table(others)}"
     if placed(sensors):
         positions = {id_of[each["id"]]: [each["x"], each["y"]] for each in sensors}
         yield f"positions = {table(positions)}"
+
+
+def stored_ids(names: Iterable[str]) -> dict[str, str]:
+    """Return the ids of the add-on's sensors by name, and store them.
+
+    Each name keeps its id, whatever other names are listed later, because the daemon finds the
+    state of a sensor by its id.
+    """
+    listed = list(names)
+    known = json.loads(SENSOR_IDS.read_text(encoding="utf-8")) if SENSOR_IDS.exists() else {}
+    known |= ids([name for name in listed if name not in known.values()], taken=known)
+    written = SENSOR_IDS.with_suffix(".new")
+    written.write_text(json.dumps(known), encoding="utf-8")
+    written.replace(SENSOR_IDS)
+    id_of = {name: id for id, name in known.items()}
+    return {name: id_of[name] for name in listed}
 
 
 def kernel(options: Mapping[str, Any]) -> str:

@@ -321,8 +321,9 @@ def _naming_options(answers: Answers) -> Iterator[None]:
         if error.code is Code.NAMED_FILE:
             text = f"--ca is {answers.ca}, which has no certificate in PEM format."
             raise ConfigError(text) from None
-        keys = "|".join(rf"{re.escape(key)}(?!\w)" for key in OPTIONS)
-        text = re.sub(keys, lambda key: OPTIONS[key[0]], str(error))
+        options = OPTIONS if answers.ca is None else OPTIONS | {"[mqtt.tls]": "--ca"}
+        keys = "|".join(rf"{re.escape(key)}(?!\w)" for key in options)
+        text = re.sub(keys, lambda key: options[key[0]], str(error))
         raise LinkError(text, error.code) from None
 
 

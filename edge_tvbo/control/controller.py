@@ -303,8 +303,10 @@ class Controller:
         If the budgets and the batteries allow no sensor to be activated, it expects no readings. If
         it sends no commands, the budgets and the batteries do not matter.
         """
-        energy = self._state.energy if self.settings.sends_commands else None
-        return not self._state.paused and (energy is None or bool(energy.affordable().any()))
+        state = self._state
+        if state.paused or state.energy is None or not self.settings.sends_commands:
+            return not state.paused
+        return bool((state.energy.affordable() & ~state.ignored.mask).any())
 
     def can_afford(self, sensor: str) -> bool:
         """Return whether the controller's budgets and the battery allow activating `sensor`."""

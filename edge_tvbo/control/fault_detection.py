@@ -271,9 +271,10 @@ class FaultDetector:
     ) -> FaultKind | None:
         """Return the kind of fault that the detector's tests find, if any.
 
-        The test for "stuck" uses only the first reading of the sensor in each interval: with
+        The test for "stuck" counts only the first reading of the sensor in each interval: with
         several readings in an interval, working sensors repeat their readings more often than the
-        threshold assumes. If the prediction is not `informed`, only this test is run.
+        threshold assumes. Another value in the same interval ends the repetitions. If the
+        prediction is not `informed`, only this test is run.
         """
         evidence, usual, enough = self._evidence[arm], self._usual, self._threshold
         kind: FaultKind | None = None
@@ -282,6 +283,8 @@ class FaultDetector:
             if evidence.test_repetition(value, z, prediction, usual, threshold):
                 kind = "stuck"
             evidence.last, evidence.known, evidence.tested_in = value, 1, interval
+        elif value != evidence.last:
+            evidence.repeats, evidence.stuck = 0, 0.0
         if not prediction.informed:
             return kind
         evidence.add_error(z)
@@ -365,7 +368,7 @@ class FaultDetector:
         if fault.agreed < AGREEING[kind]:
             return self._unused
         if kind == "stuck":
-            self._usual.add_ended_repetitions(int(fault.detail[2]))
+            self._usual.add_ended_repetitions(int(fault.detail[2]) - 1)
         self._clear(arm)
         return FaultTestResult(usable=True, event="sensor-agrees")
 

@@ -84,7 +84,7 @@ class FaultStatistics:
         self._next_repeats -= later
 
     def add_ended_repetitions(self, repeats: int) -> None:
-        """Add back what `remove_repetitions` removed: the sensor reports other values again.
+        """Add back what `remove_repetitions` removed, and the change that ended the repetitions.
 
         The sensor may have been in order, and its next readings may repeat as often.
         """

@@ -191,7 +191,7 @@ class SensorSelection:
         if fact := state.faults.ineligible_reason(arm, state.interval):
             return fact
         until = state.health.retry_interval(arm)
-        if shortage and until <= state.interval:
+        if shortage and (until <= state.interval or state.health.all_unresponsive):
             return shortage
         received = state.filter.received[arm]
         return BackedOff(until, state.began - received if received > -inf else None)

@@ -114,7 +114,8 @@ class Daemon(msgspec.Struct, frozen=True):
 
         The decisions and their posteriors are published again, because the link of this daemon does
         not know them, and the broker may lose its retained messages. After a kill, they are not:
-        the broker may have later ones.
+        the broker may have later ones. Those of a paused field are not either, because its interval
+        number is higher.
         """
         decisions, controllers = self.surroundings.decisions, self.controllers
         decisions.posterior = (

@@ -53,7 +53,8 @@ def remove_replays(directory: Path) -> None:
     The directory is removed too, unless it contains other files.
     """
     replays = directory / RESULTS_DIRECTORY
-    for path in (directory / MANIFEST, *replays.glob(f"*-{'[0-9]' * 6}.*")):
+    # The manifest is last: without it, replays that remain would count as those of any backtest.
+    for path in (*replays.glob(f"*-{'[0-9]' * 6}.*"), directory / MANIFEST):
         path.unlink(missing_ok=True)
     for each in (replays, directory):
         with suppress(OSError):  # it contains other files

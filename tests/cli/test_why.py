@@ -255,9 +255,8 @@ def test_backed_off_sensor_is_a_factor_with_the_age_of_its_last_reading(policy, 
 def test_few_of_many_backed_off_sensors_are_named(more, sensors):
     controller = controller_of(M=MAX_EXPLAINED + more + 1, policy="round-robin")
     for number in range(120):
-        decided(controller, 60.0 * number)
-    controller.handle(Reading("s3", 20.0, 7200.0, 7200.0))
-    factors = decided(controller, 7201.0).factors
+        controller.handle(Reading("s3", 20.0, 60.0 * number, 60.0 * number))
+        factors = decided(controller, 60.0 * number).factors
     named = [each for each in factors if "it has sent no reading yet" in each]
     assert len(named) == MAX_EXPLAINED
     assert factors[-1] == f"{sensors} cannot be activated now"

@@ -209,14 +209,29 @@ def test_repetitions_of_a_sensor_that_is_not_stuck_count_as_usual():
     """After a false alarm, the next one needs more repetitions."""
     detector, generator = detector_of(), np.random.default_rng(13)
     counts, begin = [], 0
-    for _ in range(4):
-        steps = [(t, t % M, float(generator.standard_normal())) for t in range(60 * M)]
-        feed(detector, steps, lambda t, arm, e: 21.3 if arm == 4 else 20.0 + e, begin)
+    for _ in range(2):
+        steps = [(t, t % M, float(generator.standard_normal())) for t in range(120 * M)]
+        feed(detector, steps, lambda t, arm, e: 20.3 if arm == 4 else 20.0 + e, begin)
+        assert detector.fault(4).kind == "stuck"
         counts.append(detector.fault(4).count)
-        begin = max(detector.retry_interval(4), begin + 60 * M)
+        begin = max(detector.retry_interval(4), begin + 120 * M)
         feed(detector, [(t, 4, 0.1 * t) for t in range(3)], begin=begin)
         begin += 3
-    assert counts == sorted(counts) and counts[0] < counts[-1]
+    assert counts[1] > 3 * counts[0]  # twice the evidence alone: about twice as many
+
+
+def test_another_value_in_the_same_interval_ends_the_doubt():
+    generator, detector = np.random.default_rng(14), detector_of()
+    feed(detector, readings(generator, 60))
+    expected = PredictedReading(20.0, 1.0, informed=True)
+    for t in range(60, 160):
+        for arm in range(M):
+            value = 20.3 if arm == HOT else 20.0 + float(generator.standard_normal())
+            result = detector.test(arm, value, expected, t * MINUTES, t)
+        if not result.usable:
+            break
+    assert not result.usable and detector.fault(HOT) is None
+    assert detector.test(HOT, 22.0, expected, t * MINUTES + 60.0, t).usable
 
 
 def test_repaired_sensor_is_taken_back_after_three_agreeing_readings():

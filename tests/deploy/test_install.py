@@ -485,6 +485,17 @@ def test_the_add_on_accepts_the_names_that_zigbee2mqtt_uses_with_a_faked_supervi
     assert (field.positions or {}) == places
 
 
+def test_a_sensor_keeps_its_id_when_others_are_removed_with_a_faked_supervisor(tmp_path):
+    def id_of(name, *names):
+        path = configured(tmp_path, OPTIONS | {"sensors": [{"id": each} for each in names]})
+        field = settings_of(Path(path)).fields["temperature"]
+        return next(id for id in field.sensors if field.names.get(id, id) == name)
+
+    before = id_of("Зал", "Кухня", "Зал", "Küche")
+    assert id_of("Зал", "Зал", "Сад", "Kuche") == before
+    assert id_of("Küche", "Kuche", "Küche") == "Kuche"
+
+
 @pytest.mark.parametrize("name", ["hall", "Küche"])
 def test_the_add_on_rejects_a_sensor_that_is_listed_twice_with_a_faked_supervisor(tmp_path, name):
     path = Path(configured(tmp_path, OPTIONS | {"sensors": [{"id": name}, {"id": name}]}))

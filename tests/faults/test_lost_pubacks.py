@@ -55,7 +55,7 @@ def test_the_age_of_the_oldest_unacknowledged_publication_is_reported(proxy, dri
 def test_a_broker_that_acknowledges_slowly_keeps_its_session(proxy, drive):
     """Each acknowledgement restarts the clock, because a broker acknowledges in order."""
     keepalive = 3  # a broker that stands still for 2 s is no fault
-    proxy.delay = 0.3 * keepalive
+    proxy.delay = 0.2 * keepalive
     link = link_to(proxy.port, keepalive=keepalive)
     driver = drive(link)
     driver.online()

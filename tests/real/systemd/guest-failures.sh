@@ -14,7 +14,9 @@ soon 60 "is_replaced $m" && soon 30 is_online && soon 60 "[ \"\$(interval)\" -gt
     pass 'kill -9' "interval $before, then $(interval); $(log_of | grep '^state:' | tail -1)" ||
     fail 'kill -9' "interval $before, then $(interval); $(log_of -n 3)"
 boot=$(cat /proc/sys/kernel/random/boot_id)
-is 'the state has the boot id' "$(grep -ao -m 1 "$boot" /var/lib/edge-tvbo/lab.state | head -1)" "$boot"
+document='import sys, zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()[52:]))'
+is 'the state has the boot id' \
+    "$(python3 -c "$document" </var/lib/edge-tvbo/lab.state | grep -ao -m 1 "$boot" | head -1)" "$boot"
 
 # --- a daemon that hangs; the unit's two minutes are shortened -----------------------------------------
 mkdir -p /run/systemd/system/$u.d

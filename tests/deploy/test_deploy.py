@@ -341,6 +341,64 @@ def test_the_broker_needs_a_login_and_listens_on_loopback_alone():
     assert [line for line in active if line.startswith("listener")] == ["listener 1883 127.0.0.1"]
 
 
+def commands_in_the_comment(text):
+    """Return the commands in the comment at the top of a file."""
+    return re.findall(r"^#     (.+)$", text.partition("\n\n")[0], re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["mosquitto.conf", "fleet/central.conf"])
+def test_the_commands_of_a_broker_install_all_of_its_files_for_its_user(name):
+    """mosquitto reads them after it has become the user mosquitto."""
+    text = (DEPLOY / name).read_text()
+    commands = "\n".join(commands_in_the_comment(text))
+
+    named = re.findall(r"^(?:password|acl)_file (\S+)$", text, re.MULTILINE)
+    assert len(named) == 2
+    for each in named:
+        assert re.search(rf"^install -m 640 -o mosquitto -g mosquitto \S+ {each}$", commands, re.M)
+    assert "broker.key: owner mosquitto, mode 640" in text
+    assert f"install -m 644 {Path(name).name} /etc/mosquitto/conf.d/" in commands
+
+
+def test_no_page_creates_a_password_file_that_only_root_can_read():
+    """`mosquitto_passwd -c` of root does."""
+    pages = [*DEPLOY.parent.glob("docs/*.md"), *DEPLOY.rglob("*")]
+    for page in pages:
+        if page.is_file():
+            text = page.read_text(errors="replace")
+            assert not re.search("mosquitto_passwd.* -c.* /etc/mosquitto/", text), page
+    fleet = (DEPLOY.parent / "docs" / "fleet.md").read_text()
+    for command in commands_in_the_comment((DEPLOY / "fleet/central.conf").read_text())[:3]:
+        assert f"    {command}" in fleet
+
+
+@pytest.mark.broker
+def test_the_broker_reads_the_files_that_the_commands_of_its_configuration_install():
+    mosquitto = shutil.which("mosquitto", path="/usr/sbin:/usr/bin")
+    if os.geteuid() or not (mosquitto and shutil.which("mosquitto_passwd")):
+        pytest.skip("this test needs root, mosquitto and mosquitto_passwd")
+    port, text = free_port(), (DEPLOY / "mosquitto.conf").read_text()
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        directory.chmod(0o755)  # pytest's own are closed to the user mosquitto
+        (directory / "conf.d").mkdir(mode=0o755)
+        for command in commands_in_the_comment(text):
+            words = shlex.split(command.replace("/etc/mosquitto", name))
+            if words[0] == "mosquitto_passwd":
+                words = [words[0], "-b", *words[1:], "a password"]
+            subprocess.run(words, cwd=DEPLOY, check=True, umask=0o077)
+        conf = directory / "conf.d" / "edge-tvbo.conf"
+        text = conf.read_text().replace("listener 1883", f"listener {port}")
+        conf.write_text(text.replace("/etc/mosquitto", name))
+        with (directory / "log").open("wb") as log:
+            process = subprocess.Popen([mosquitto, "-c", conf], stdout=log, stderr=log)
+        try:
+            local_broker.wait_for(process, port, directory / "log")
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
 @pytest.mark.broker
 def test_the_broker_starts_with_tls_when_its_lines_are_uncommented(tmp_path):
     mosquitto = shutil.which("mosquitto", path="/usr/sbin:/usr/bin")

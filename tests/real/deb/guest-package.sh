@@ -29,9 +29,8 @@ find /usr/lib/edge-tvbo -name '__pycache__' | grep -q . && pass 'byte-compiled' 
 examples=/usr/share/doc/edge-tvbo/examples
 cp $examples/config.example.toml $conf
 sed -i 's|^dir = ""|dir = "/var/lib/edge-tvbo"|' $conf
-cp $examples/mosquitto.conf /etc/mosquitto/conf.d/edge-tvbo.conf
-install -m 640 -o mosquitto -g mosquitto $examples/acl /etc/mosquitto/acl
-install -m 640 -o mosquitto -g mosquitto /dev/null /etc/mosquitto/passwords
+(cd $examples && sh -euc "$(sed -n '/^$/q; s/^# *\(install .*\)/\1/p' mosquitto.conf)") ||
+    fail 'commands of mosquitto.conf'
 configure
 start_sensors
 found=$(edge-tvbo check $conf 2>&1) && pass check "$found" || fail check "$found"

@@ -433,6 +433,23 @@ def test_the_broker_starts_with_tls_when_its_lines_are_uncommented(tmp_path):
         process.wait(10)
 
 
+def test_a_restored_password_is_readable_for_the_group_of_the_daemon(tmp_path):
+    """`cp -a` keeps the number of a group, which can be another group on the new gateway."""
+    page = (DEPLOY.parent / "docs" / "install.md").read_text()
+    block = re.search(r"\*\*Restore a backup\*\*.*?\n\n((?:    .+\n)+)", page, re.DOTALL)[1]
+    command = re.search(r"^    (find /etc/edge-tvbo .*)$", block, re.MULTILINE)[1]
+    for name, mode in (("watcher.password", 0o640), ("mqtt.password", 0o600), ("a.toml", 0o644)):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(mode)
+    script = command.replace("/etc/edge-tvbo", str(tmp_path)).replace("chgrp", "echo chgrp")
+
+    done = subprocess.run(
+        ["sh", "-c", f"umask 022; chmod 755 {tmp_path}; {script}"], stdout=subprocess.PIPE
+    )
+
+    assert done.stdout.decode() == f"chgrp edge-tvbo {tmp_path}/watcher.password\n"
+
+
 def test_the_installation_has_five_commands_and_names_existing_files():
     text = (DEPLOY / "README.md").read_text()
     first = re.search(r"(?:^    .*\n)+", text, re.MULTILINE)[0].splitlines()

@@ -334,7 +334,9 @@ def test_the_bridge_of_another_gateway_differs_only_in_its_name():
 
 
 def test_two_gateways_share_a_broker_without_seeing_each_others_sensors(tmp_path, stack):
-    logins = ("lab-1", "lab-2", "lab-1/mote-17", "lab-2/mote-17", "operator", "everything")
+    watchers = ("lab-1-watcher", "lab-2-watcher")
+    sensors = ("lab-1/mote-17", "lab-2/mote-17")
+    logins = ("lab-1", "lab-2", *watchers, *sensors, "operator", "everything")
     text = (
         (DEPLOY / "mosquitto.conf").read_text().replace("/mosquitto/acl", "/mosquitto/shared.acl")
     )
@@ -349,7 +351,8 @@ def test_two_gateways_share_a_broker_without_seeing_each_others_sensors(tmp_path
     sensor = LoggedInClient(broker.port, "lab-1/mote-17", "#")
     operator = LoggedInClient(broker.port, "operator", "#")
     other = LoggedInClient(broker.port, "lab-2")
-    for each in (observer, gateway, sensor, operator, other):
+    readers = [LoggedInClient(broker.port, each, "#") for each in watchers]
+    for each in (observer, gateway, sensor, operator, other, *readers):
         stack.callback(each.close)
 
     allowed = [
@@ -371,6 +374,8 @@ def test_two_gateways_share_a_broker_without_seeing_each_others_sensors(tmp_path
         (gateway, "edge_tvbo/lab-2/status"),
         (operator, "lab-1/mote-17/reading"),
         (other, "edge_tvbo/lab-1/cmd/pause"),
+        (readers[0], "edge_tvbo/lab-1/cmd/pause"),
+        (readers[0], "edge_tvbo/lab-1/status"),
     ]
     for who, topic in refused + allowed:
         who.publish(topic, "said")
@@ -382,3 +387,6 @@ def test_two_gateways_share_a_broker_without_seeing_each_others_sensors(tmp_path
     gateway.wait(lambda: "lab-1/mote-17/reading" in gateway.topics())
     gateway.wait(lambda: "edge_tvbo/lab-1/cmd/pause" in gateway.topics())
     assert not [topic for topic in gateway.topics() if "lab-2" in topic]
+    for reader, name in zip(readers, ("lab-1", "lab-2"), strict=True):
+        own = {each for _, each in allowed if each.startswith(f"edge_tvbo/{name}/")}
+        reader.wait(lambda reader=reader, own=own: reader.topics() == own)

@@ -11,14 +11,17 @@ import ssl
 import subprocess
 import sys
 import tempfile
+from datetime import UTC, datetime
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from edge_tvbo_adapters.dashboard.frames import DashboardField
 from edge_tvbo_adapters.dashboard.state import DashboardState
 from edge_tvbo_adapters.simulation import local_broker
+from jinja2.sandbox import SandboxedEnvironment
 from support.paths import DEPLOY
 from support.ports import free_port
 
@@ -470,3 +473,37 @@ def test_the_readme_states_the_measured_exposure():
     if version != "252":
         pytest.skip(f"the README's figure is systemd 252's, this is {version}")
     assert f"an exposure of {score} " in (DEPLOY / "README.md").read_text()
+
+
+# --- Home Assistant -----------------------------------------------------------------------------
+
+DECISION = {"sensor": "attic", "reason": "exploit", "expires_at": "2026-03-02T09:22:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_polled"),
+    [
+        (DECISION, True),
+        (DECISION | {"reason": "saved"}, False),
+        (DECISION | {"expires_at": "2026-03-02T09:20:00Z"}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_the_blueprint_polls_only_what_is_to_be_read_now(attributes, is_polled):
+    """Not a sensor of the reason `saved`, and not one of a decision that has expired."""
+    text = (DEPLOY / "home-assistant" / "poll-recommended-sensor.yaml").read_text()
+    condition = re.search(r"value_template: (?:>\n)?((?s:.+?))(?=\nvariables:)", text)[1]
+    state = None if attributes is None else SimpleNamespace(attributes=attributes)
+
+    said = (
+        SandboxedEnvironment()
+        .from_string(condition.strip().strip('"'))
+        .render(
+            trigger=SimpleNamespace(to_state=state),
+            as_datetime=datetime.fromisoformat,
+            now=lambda: datetime(2026, 3, 2, 9, 21, tzinfo=UTC),
+        )
+    )
+
+    assert said.strip() == str(is_polled)

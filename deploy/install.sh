@@ -149,11 +149,14 @@ It runs on, but it would not start after a reboot. Fix the file, and run  system
     run systemctl try-restart edge-tvbo
 }
 
+# A service that the operator has disabled stays so: only the first installation enables it.
 install_unit() {
+    known=no
+    [ ! -e "$unit" ] || known=yes
     run install -m 644 "$here/edge-tvbo.service" "$unit"
     if systemd_runs; then
         run systemctl daemon-reload
-        run systemctl enable edge-tvbo
+        [ $known = yes ] || run systemctl enable edge-tvbo
         restart
     else
         say "  systemd does not run here; later:  systemctl enable --now edge-tvbo"

@@ -137,6 +137,26 @@ def test_the_installer_and_the_unit_use_the_same_cache_user_and_processor_name()
     assert "\nUser=edge-tvbo\n" in unit and "\nuser=edge-tvbo\n" in script
 
 
+INSTALL_TWICE = """
+systemctl() { echo "systemctl $*"; }
+systemd_runs() { :; }
+restart() { echo restart; }
+run() { "$@"; }
+install_unit
+install_unit
+"""
+
+
+def test_an_upgrade_does_not_enable_a_service_that_was_disabled(tmp_path):
+    function = re.search(r"^install_unit\(\) \{\n(?s:.*?)^\}\n", INSTALL.read_text(), re.MULTILINE)
+    script = f"set -eu\nunit={tmp_path}/unit here={DEPLOY}\n{function[0]}{INSTALL_TWICE}"
+
+    asked = output_of("sh", "-c", script).splitlines()
+
+    once = ["systemctl daemon-reload", "systemctl enable edge-tvbo", "restart"]
+    assert asked == [*once, once[0], once[2]]
+
+
 LIFE_CYCLE = r"""
 set -eu
 mount -t tmpfs none "$1"

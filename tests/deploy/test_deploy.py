@@ -402,6 +402,16 @@ def test_the_broker_reads_the_files_that_the_commands_of_its_configuration_insta
             process.wait(10)
 
 
+def test_each_listener_of_the_broker_bounds_its_connections():
+    """`max_connections` applies only to the listener above it."""
+    text = re.sub(r"^#(?=[a-z_]+ )", "", (DEPLOY / "mosquitto.conf").read_text(), flags=re.M)
+
+    _, *listeners = re.split("^listener ", text, flags=re.M)
+    assert len(listeners) == 2
+    for each in listeners:
+        assert re.search("^max_connections [0-9]+$", each, re.M), each
+
+
 @pytest.mark.broker
 def test_the_broker_starts_with_tls_when_its_lines_are_uncommented(tmp_path):
     mosquitto = shutil.which("mosquitto", path="/usr/sbin:/usr/bin")

@@ -63,6 +63,7 @@ completion fish >"$tree/usr/share/fish/vendor_completions.d/edge-tvbo.fish"
 mkdir -p "$doc/examples"
 cp -r "$here"/../acl "$here"/../mosquitto.conf "$here"/../config.example.toml "$here"/../fleet "$doc/examples/"
 cp "$here/copyright" "$here/README.Debian" "$doc/"
+chmod -R u=rwX,go=rX "$doc" # whatever the umask of the checkout was
 gzip -9nc "$project/CHANGELOG.md" >"$doc/changelog.gz"
 gzip -9nc >"$doc/changelog.Debian.gz" <<END
 edge-tvbo ($version) $suite; urgency=medium

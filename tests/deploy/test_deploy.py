@@ -137,6 +137,22 @@ def test_each_unit_that_hides_the_file_of_the_boot_id_passes_the_boot_id():
         assert f"{BOOT_VARIABLE}=%b" in unit["Environment"]
 
 
+def test_everyone_can_read_the_examples_of_a_package_from_a_private_checkout(tmp_path):
+    """`cp` keeps the modes of a checkout that was made with umask 077."""
+    text = (DEPLOY / "debian/build.sh").read_text()
+    lines = re.search(r'^mkdir -p "\$doc/examples"\n(?s:.*?)(?=^gzip )', text, re.MULTILINE)[0]
+    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    for each in (tmp_path / "deploy").rglob("*"):
+        each.chmod(0o700 if each.is_dir() else 0o600)
+    doc = tmp_path / "doc"
+    script = f"set -eu; umask 022; here={tmp_path}/deploy/debian doc={doc}\n{lines}"
+    subprocess.run(["sh", "-c", script], check=True)
+
+    modes = {each.name: each.stat().st_mode & 0o777 for each in doc.rglob("*")}
+    assert modes["config.example.toml"] == modes["central.conf"] == modes["copyright"] == 0o644
+    assert modes["fleet"] == modes["examples"] == 0o755
+
+
 # Hardening lines that belong to the comment above the line before:
 CONTINUED = (
     "CacheDirectoryMode=",

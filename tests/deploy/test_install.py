@@ -171,7 +171,8 @@ exec chroot "$1/root" /usr/bin/env -i PIP_COMPILE=0 PATH=/usr/sbin:/usr/bin:/sbi
     python=$4
     mkdir -p /run/systemd/system
     rm -f /usr/bin/systemctl
-    printf "#!/bin/sh\n[ is-active != \$1 ] || test -e /active" >/usr/bin/systemctl
+    printf "#!/bin/sh\necho \$* >>/asked\n" >/usr/bin/systemctl
+    printf "[ is-active != \$1 ] || test -e /active" >>/usr/bin/systemctl
     chmod 755 /usr/bin/systemctl
     umask 077
     python3 -m venv --without-pip /opt/edge-tvbo # as an interrupted installation leaves it
@@ -198,6 +199,7 @@ from support.installation import add_bytecode; add_bytecode(Path(sys.argv[1]))" 
     touch /active
     "$install" --wheels "$newer" --dry-run
     tail -n 1 /etc/edge-tvbo/config.toml
+    echo "enabled $(grep -c ^enable /asked) times, loaded $(grep -c daemon-reload /asked) times"
     "$install" uninstall
     test -e /var/lib/edge-tvbo/lab.state
     "$install" uninstall --purge
@@ -271,6 +273,7 @@ def test_install_run_upgrade_and_uninstall_work_on_a_copy_of_this_machine(tmp_pa
     assert "/etc/edge-tvbo/config.toml is kept" in text and "\n# ours\n" in text
     assert re.findall("^(Installed|Upgraded)", text, re.M) == ["Installed", "Installed", "Upgraded"]
     assert " systemctl restart" not in text
+    assert "\nenabled 1 times, loaded 2 times\n" in text  # an upgrade keeps what was disabled
     assert "Traceback" not in text
     after = text.rpartition("A broker and the files in /etc/mosquitto are kept.\n")[2]
     assert "edge-tvbo" not in after.replace("id: ‘edge-tvbo’", "")

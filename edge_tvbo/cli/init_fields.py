@@ -128,6 +128,7 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
     if answers.mode == "live":
         _check_commands(chosen)
         _warn_of_batteries(chosen, discovery.groups())
+        _warn_of_downlinks(chosen)
     fields: dict[tuple[Quantity, str], list[SensorGroup]] = {}
     for group in sorted(chosen, key=lambda each: _mode(each, answers) == "advise"):
         fields.setdefault((group.quantity, _mode(group, answers)), []).append(group)
@@ -277,6 +278,22 @@ def _warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]")
             'With mode = "live", each selected sensor must reply to a command. These sensors report'
             f" a battery: {listed(shown(name) for name in dict.fromkeys(asleep))}. If they sleep"
             ' and only report on their own, they do not reply, and need mode = "advise".',
+            err=True,
+        )
+
+
+def _warn_of_downlinks(chosen: "list[SensorGroup]") -> None:
+    """Print, for `init`, which settings the user must adapt to the chosen LoRaWAN devices."""
+    from edge_tvbo.messages.formatting import listed
+    from edge_tvbo.setup.sensor_groups import shown
+
+    lorawan = [each for each in chosen if each.activate and each.activate.mode == "lorawan"]
+    devices = dict.fromkeys(shown(name) for each in lorawan for name in each.readings)
+    if devices:
+        click.echo(
+            f"These LoRaWAN devices receive a command only after an uplink: {listed(devices)}."
+            " The interval and reply_timeout must be longer than the time between two uplinks."
+            " Replace the activation's payload with the command in the manual of the device.",
             err=True,
         )
 

@@ -34,7 +34,7 @@ FIELD_TEMPLATE = """
 unit = {unit}
 objective = "max"  # search for the highest value; "min" for the lowest
 interval = {interval}  # or "on-reading"
-policy = {{ name = "auto" }}  # learns how the field changes; needs no parameter
+{timeout}policy = {{ name = "auto" }}  # learns how the field changes; needs no parameter
 # model = {model}  # from `edge-tvbo fit`; it replaces the table `kernel` below
 {publish}
 sensors = [{sensors}]
@@ -133,13 +133,12 @@ def _render_field(field: FieldValues, name: str, values: TemplateValues) -> str:
         model=_quoted(model_file(name, len(values.fields))),
         unit=_quoted(field.unit),
         interval=_quoted(values.interval),
+        timeout=_timeout(command, values),
         publish=_publish(len(sensors)),
         sensors=", ".join(map(_quoted, sensors)),
         names=f"names = {_table(others)}\n" if others else "",
         reading=_reading(field.sources[0]) if len(field.sources) == 1 else "",
-        modes='"live" also activates the sensor, which must reply.'
-        if command
-        else "no sensor is activated.",
+        modes=_modes(command),
         activate=_activate(command, values.live),
         sources="".join(_source(each, name, values.live) for each in field.sources)
         if len(field.sources) > 1
@@ -205,6 +204,28 @@ def _login(values: TemplateValues) -> str:
     if values.ca is not None:
         lines.append(f"ca = {_quoted(values.ca)}\n")
     return "".join(lines)
+
+
+def _timeout(command: Mapping[str, str], values: TemplateValues) -> str:
+    """Return the template's line `reply_timeout` for LoRaWAN devices; "" for other sensors.
+
+    The default, a part of the interval, is too short: a device receives the command only after its
+    next uplink. If no sensor is activated, the line is a comment.
+    """
+    if command.get("mode") != "lorawan":
+        return ""
+    timeout = "1h" if values.interval == "on-reading" else values.interval
+    line = f"reply_timeout = {_quoted(timeout)}  # longer than the time between two uplinks\n"
+    return line if values.live else f"# {line}"
+
+
+def _modes(command: Mapping[str, str]) -> str:
+    """Return the template's comment about the mode in which sensors are activated."""
+    if not command:
+        return "no sensor is activated."
+    if command["mode"] == "lorawan":
+        return '"lorawan" also activates the sensor, with a downlink after its next uplink.'
+    return f'"{command["mode"]}" also activates the sensor, which must reply.'
 
 
 def _activate(command: Mapping[str, str], live: bool) -> str:

@@ -893,6 +893,44 @@ def test_each_probe_of_a_device_becomes_a_sensor(init_with, mode):
     assert run("check", str(path)).exit_code == 0
 
 
+UPLINK = {
+    "received_at": "2021-12-02T09:34:06.596658678Z",
+    "uplink_message": {"decoded_payload": {"temperature": 23.2}},
+}
+
+
+@pytest.mark.parametrize("sensors", [("cellar",), ("cellar", "attic")])
+@pytest.mark.parametrize(("interval", "timeout"), [("30min", "30min"), ("on-reading", "1h")])
+def test_a_lorawan_device_has_the_time_between_two_uplinks_to_reply(
+    init_with, sensors, interval, timeout
+):
+    messages = {
+        f"v3/app-{each}/devices/{each}/up": json.dumps(UPLINK) for each in sensors
+    }  # two applications become two sources
+
+    made, path = init_with(messages, "--mode", "live", "--interval", interval)
+
+    assert "The interval and reply_timeout must be longer than the time between" in made.stderr
+    assert "payload with the command in the manual of the device" in made.stderr
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert (field["activate"]["mode"], field["reply_timeout"]) == ("lorawan", timeout)
+    assert '"lorawan" also activates' in path.read_text()
+    assert run("check", str(path)).exit_code == 0
+
+
+def test_a_comment_shows_the_reply_timeout_if_a_lorawan_device_is_not_activated(init_with):
+    made, path = init_with({"v3/app/devices/cellar/up": json.dumps(UPLINK)})
+
+    assert "reply_timeout" not in made.stderr
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert "reply_timeout" not in field
+    live = re.sub("^# (activate|reply_timeout)", r"\1", path.read_text(), flags=re.MULTILINE)
+    path.write_text(live.replace('activate = { mode = "advise" }\n', ""))
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert (field["activate"]["mode"], field["reply_timeout"]) == ("lorawan", "10min")
+    assert run("check", str(path)).exit_code == 0
+
+
 @pytest.mark.parametrize(("sensors", "published"), [(100, None), (101, 101), (501, None)])
 def test_the_dashboard_shows_the_estimates_of_all_sensors_of_a_large_field(
     init_with, sensors, published

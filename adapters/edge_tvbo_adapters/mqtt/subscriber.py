@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from itertools import chain
 from math import isfinite
 from typing import NamedTuple
 
 from paho.mqtt.client import MQTTMessage
 
-from edge_tvbo.config.field_settings import FieldSettings
+from edge_tvbo.config.field_settings import FieldSettings, SourceSettings
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.events import BatteryReported, Event, Reading, Unreadable
 from edge_tvbo.messages.payloads import PayloadCodec
@@ -187,15 +186,22 @@ class Route:
 class BatteryRoute(Route):
     """Decoder of the messages that report the charge of a sensor's battery.
 
-    If readings arrive on the same topic, this route does not reject messages without a charge. A
-    retained charge is ignored, because its age is unknown.
+    If readings of a `source` arrive on the same topic, this route does not reject messages without
+    a charge, and has only the sensors of the source. A retained charge is ignored, because its age
+    is unknown.
     """
 
-    def __init__(self, name: str, field: FieldSettings, topic: str, codec: PayloadCodec) -> None:
-        shared = [each.sensors for each in field.sources if each.topic == topic]
-        sensors = chain(*shared) if shared else field.sensors
+    def __init__(
+        self,
+        name: str,
+        field: FieldSettings,
+        topic: str,
+        codec: PayloadCodec,
+        source: SourceSettings | None,
+    ) -> None:
+        sensors = field.sensors if source is None else source.sensors
         super().__init__(name, field, topic, codec, ("battery",), sensors)
-        self._is_shared = bool(shared)
+        self._is_shared = source is not None
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
         """Return the charge in a subscribed message, or the reason to reject the message."""
@@ -220,7 +226,9 @@ class Match(NamedTuple):
 def routes(name: str, field: FieldSettings) -> list[Route]:
     """Return the routes of a field to which the subscriber listens.
 
-    There is one route for each source of readings, and then one for the batteries.
+    There is one route for each source of readings, and then one for the batteries. If sources have
+    the topic of the batteries, each of these sources has its own route for the batteries: two
+    sensors that are probes of one device have the same name in the topic.
     """
     found = [
         Route(
@@ -237,7 +245,11 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
     ]
     battery, codec = field.energy and field.energy.battery, battery_codec(name, field)
     if battery and codec:
-        found.append(BatteryRoute(name, field, battery.topic, codec))
+        shared: list[SourceSettings | None]
+        shared = [each for each in field.sources if each.topic == battery.topic]
+        found += [
+            BatteryRoute(name, field, battery.topic, codec, each) for each in shared or [None]
+        ]
     return found
 
 

@@ -2,10 +2,12 @@
 
 import pytest
 from edge_tvbo_adapters.mqtt.subscriber import Subscriber
+from msgspec.structs import replace
 from support.mqtt_bytes import message
 from support.settings import field_settings
 
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
+from edge_tvbo.config.field_settings import SourceSettings
 from edge_tvbo.messages.events import BatteryReported, Reading, Unreadable
 
 OWN = BatterySettings(topic="home/{sensor}/battery")
@@ -42,3 +44,27 @@ def test_a_charge_on_its_own_topic_is_no_reading_and_an_invalid_one_is_reported(
 
 def test_a_retained_charge_is_ignored():
     assert events_of(OWN, "home/a/battery", b"8", retain=True) == []
+
+
+def test_one_charge_counts_for_all_sensors_that_are_probes_of_one_device():
+    sources = tuple(
+        SourceSettings(
+            topic="home/{sensor}", payload="json", settings={"value": value}, sensors=(sensor,)
+        )
+        for value, sensor in (("t1", "a"), ("t2", "a-2"))
+    )
+    field = field_settings(
+        ("a", "a-2"), "home/{sensor}", energy=EnergySettings(battery=SHARED), names={"a-2": "a"}
+    )
+    subscriber = Subscriber({"f": replace(field, reading=None, readings=sources)})
+
+    events = subscriber.events(message("home/a", b'{"t1": 1, "t2": 2, "battery": 5}'), 5.0, 5.0)
+
+    assert [event for _, event in events] == [
+        Reading("a", 1.0, 5.0, 5.0, stamped=False),
+        Reading("a-2", 2.0, 5.0, 5.0, stamped=False),
+        BatteryReported("a", 5.0, 5.0),
+        BatteryReported("a-2", 5.0, 5.0),
+    ]
+    unknown = subscriber.events(message("home/b", b'{"t1": 1, "t2": 2, "battery": 5}'), 5.0, 5.0)
+    assert not [event for _, event in unknown if isinstance(event, BatteryReported)]

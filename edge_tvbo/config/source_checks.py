@@ -11,6 +11,22 @@ DEFAULT_COMMANDS = {  # payloads of commands by mode; "1" for every other mode
     "lorawan": "",  # the payload format makes the command
 }
 
+DEFAULT_VALUES = {  # the setting `value` of a payload format, if a configuration leaves it out
+    "chirpstack": "temperature",
+    "shelly": "temperature:0.tC",
+    "tasmota": "Temperature",
+    "the-things-stack": "temperature",
+    "thingsboard": "temperature",
+    "zigbee2mqtt": "temperature",
+}
+
+
+def payload_settings(table: Values) -> dict[str, str]:
+    """Return the payload settings of a source or battery, with the default of `value`."""
+    default = DEFAULT_VALUES.get(table.get("payload", ""))
+    usual = {} if default is None else {"value": default}
+    return {**usual, **table.get("settings", {})}
+
 
 def sources_of(field: Values) -> list[tuple[KeyPath, Values]]:
     """Return ``(key, settings)`` for each source of a field's readings.

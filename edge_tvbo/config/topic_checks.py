@@ -6,7 +6,7 @@ from typing import Any
 from edge_tvbo.config.errors import KeyPath, Report, dotted, shown
 from edge_tvbo.config.field_types import OWN_TOPICS
 from edge_tvbo.config.reader import Values
-from edge_tvbo.config.source_checks import commands_of, sources_of
+from edge_tvbo.config.source_checks import commands_of, payload_settings, sources_of
 from edge_tvbo.errors import Code
 
 OF_ANY_VALUE = {"time", "timezone"}  # settings that do not affect which value of a message is read
@@ -64,7 +64,7 @@ def _senders(field: Values) -> list[tuple[str, ...]]:
     """
     groups: dict[Any, tuple[str, ...]] = {}
     for (_, command), (_, source) in zip(commands_of(field), sources_of(field), strict=True):
-        keys = [(source.get("topic"), *sorted(source.get("settings", {}).items()))]
+        keys = [(source.get("topic"), *sorted(payload_settings(source).items()))]
         if field.get("activate", {}).get("mode") == "sleepy":
             keys.append((command.get("topic"), "command"))
         for key in keys:
@@ -120,7 +120,7 @@ def _check_reading_topic(
     values of `source` are added to `readings`.
     """
     topic, names = source.get("topic"), field.get("names", {})
-    chosen = source.get("settings", {}).items()
+    chosen = payload_settings(source).items()
     value = frozenset(each for each in chosen if each[0] not in OF_ANY_VALUE)
     for sensor in source.get("sensors", ()) if topic else ():
         same = (topic, value, names.get(sensor, sensor))

@@ -1,17 +1,19 @@
 """Examples of docs/sensors.md: each is a valid configuration and does what the page says."""
 
+import inspect
 import json
 import re
 import tomllib
 
 import pytest
 from edge_tvbo_adapters.mqtt.topics import Template, activation_payload, activation_topic
-from edge_tvbo_adapters.payloads import FORMATS, all_presets
+from edge_tvbo_adapters.payloads import FORMATS, all_presets, make_codec
 from edge_tvbo_adapters.payloads.of_field import activation, check_payloads, reading_codec
 from support.paths import DOCS
 from support.recorded import MESSAGES
 
 from edge_tvbo.config import loader
+from edge_tvbo.config.source_checks import DEFAULT_VALUES
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.commands import Activate
 
@@ -180,3 +182,24 @@ def test_two_fields_with_one_sleepy_topic_are_a_configuration_error(tmp_path):
     one = {"sensors": ["hall"], "positions": {"hall": [0, 0]}}
     two = {"sensors": ["attic"], "positions": {"attic": [5, 0]}}
     assert len(loaded(tmp_path, sleepy | one, sleepy | other | two)) == 2
+
+
+def test_the_table_of_default_values_agrees_with_the_codecs():
+    found = {}
+    for name in FORMATS:
+        source = inspect.getsource(inspect.getmodule(make_codec(name, {})))
+        if default := re.search(r'settings.get."value", "([^"@]+)"', source):
+            found[name] = default[1]
+
+    assert found == DEFAULT_VALUES
+
+
+@pytest.mark.parametrize(("payload", "value"), DEFAULT_VALUES.items())
+def test_a_default_value_that_is_written_out_is_the_same_value(tmp_path, payload, value):
+    usual = {"topic": "x/{sensor}", "payload": payload}
+    written = usual | {"value": value}
+    with pytest.raises(ConfigError, match="from which fields.f0 also reads"):
+        loaded(tmp_path, {"reading": usual}, {"reading": written})
+    with pytest.raises(ConfigError, match="would be the same value"):
+        loaded(tmp_path, {"reading": usual, "energy": {"battery": written}})
+    loaded(tmp_path, {"reading": usual}, {"reading": usual | {"value": "a.b"}})

@@ -14,7 +14,12 @@ from types import CodeType
 
 import pytest
 
-BY_FIXTURE = {"broker_directory": "broker", "chromium": "browser", "recordings": "real"}
+BY_FIXTURE = {
+    "broker_directory": "broker",
+    "certs": "slow",  # starts openssl
+    "chromium": "browser",
+    "recordings": "real",
+}
 KINDS = ("browser", "slow", "broker", "real", "soak")  # the longest first
 SLOW = (  # places of tests whose processes are started by what they test, and of the fault tests
     "tests/adapters/test_cluster.py",

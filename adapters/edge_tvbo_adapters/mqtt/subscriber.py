@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from paho.mqtt.client import MQTTMessage
 
-from edge_tvbo.config.field_settings import FieldSettings, SourceSettings
+from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.events import BatteryReported, Event, Reading, Unreadable
 from edge_tvbo.messages.payloads import PayloadCodec
@@ -186,9 +186,9 @@ class Route:
 class BatteryRoute(Route):
     """Decoder of the messages that report the charge of a sensor's battery.
 
-    If readings of a `source` arrive on the same topic, this route does not reject messages without
-    a charge, and has only the sensors of the source. A retained charge is ignored, because its age
-    is unknown.
+    If readings of the sensors `sharing` arrive on the same topic, this route has only these
+    sensors, and does not reject messages without a charge. A retained charge is ignored, because
+    its age is unknown.
     """
 
     def __init__(
@@ -197,11 +197,10 @@ class BatteryRoute(Route):
         field: FieldSettings,
         topic: str,
         codec: PayloadCodec,
-        source: SourceSettings | None,
+        sharing: Sequence[str],
     ) -> None:
-        sensors = field.sensors if source is None else source.sensors
-        super().__init__(name, field, topic, codec, ("battery",), sensors)
-        self._is_shared = source is not None
+        super().__init__(name, field, topic, codec, ("battery",), sharing or field.sensors)
+        self._is_shared = bool(sharing)
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
         """Return the charge in a subscribed message, or the reason to reject the message."""
@@ -245,11 +244,8 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
     ]
     battery, codec = field.energy and field.energy.battery, battery_codec(name, field)
     if battery and codec:
-        shared: list[SourceSettings | None]
-        shared = [each for each in field.sources if each.topic == battery.topic]
-        found += [
-            BatteryRoute(name, field, battery.topic, codec, each) for each in shared or [None]
-        ]
+        sharing = [each.sensors for each in field.sources if each.topic == battery.topic]
+        found += [BatteryRoute(name, field, battery.topic, codec, each) for each in sharing or [()]]
     return found
 
 

@@ -1242,6 +1242,7 @@ def test_the_answers_printed_as_options_are_the_newest_and_keep_all_given_option
     (tmp_path / "pass.word").write_text("secret\n")
     (tmp_path / "my.password").write_text("")
     options = ["--tls", "--user", "me", "--password-file", str(tmp_path / "pass.word")]
+    options += ["--ca", str(tmp_path / "pass.word")]
     options += ["--listen", "90s", "--quantity", "humidity", "--unit", "%", "--interval", "5min"]
     options += ["--mode", "advise", "--mean", "-40.5", "--spread", "3.25"]
     monkeypatch.setattr(init, "make_fields", fails_twice := FailsTwice())
@@ -1289,18 +1290,21 @@ def test_the_path_of_the_ca_is_written_as_an_absolute_path(certs, tmp_path, monk
     assert mqtt["tls"] == {"ca": str(tmp_path / "my ca.pem")}
 
 
+@pytest.mark.parametrize("option", ["--tls", "--ca"])
 def test_a_connection_problem_names_options_in_place_of_the_settings_that_they_set(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, option
 ):
     def listen(*_):
-        raise LinkError("set mqtt.host, mqtt.tls.ca or mqtt.tls.certificate, or add [mqtt.tls]")
+        raise LinkError("set mqtt.host, mqtt.tls.ca or mqtt.tls.certificate, or remove [mqtt.tls]")
 
     monkeypatch.setattr("edge_tvbo_adapters.mqtt.listen.listen", listen)
+    (tmp_path / "ca.pem").write_text("")
+    given = [option, str(tmp_path / "ca.pem")] if option == "--ca" else [option]
 
-    made = run("init", str(tmp_path / "my.toml"), "--listen", "1s")
+    made = run("init", str(tmp_path / "my.toml"), "--listen", "1s", *given)
 
     assert made.exit_code == 1
-    assert "set --host, --ca or mqtt.tls.certificate, or add --tls" in made.stderr
+    assert f"set --host, --ca or mqtt.tls.certificate, or remove {option}" in made.stderr
 
 
 @pytest.mark.parametrize("source", [("--sensor", "hall"), ("--listen", "1s")])

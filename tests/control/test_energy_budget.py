@@ -30,6 +30,7 @@ from edge_tvbo.messages.events import (
     BatteryReported,
     ClockStepped,
     DeadlineElapsed,
+    IgnoreRequested,
     IntervalElapsed,
     PauseRequested,
     Reading,
@@ -282,6 +283,21 @@ def test_saved_interval_names_the_low_batteries():
     ]
 
 
+def test_saved_interval_names_the_low_batteries_although_all_sensors_are_unresponsive(
+    first_timeout_counts,
+):
+    controller = controller_of(budgets_of(least_battery=10.0, battery_age=100))
+    for n in range(8):
+        begin(controller, n)
+        controller.handle(DeadlineElapsed(n, n * STEP + 20.0))
+    assert len(controller.health().suspects) == 3
+    for name in NAMES:
+        controller.handle(BatteryReported(name, 5.0, 8 * STEP))
+    activated, decision = begin(controller, 8)
+    assert activated is None
+    assert decision.ineligible == dict.fromkeys(NAMES, Ineligibility.LOW_BATTERY)
+
+
 @pytest.mark.parametrize("recommends", [False, True])
 def test_readings_are_expected_while_a_battery_allows_an_activation(recommends):
     """Otherwise the link reconnected again and again, because no sensor sent a message."""
@@ -292,6 +308,10 @@ def test_readings_are_expected_while_a_battery_allows_an_activation(recommends):
         controller.handle(BatteryReported(name, 5.0, 0.0))
     assert controller.expects_readings is recommends
     controller.handle(BatteryReported("b", 50.0, 1.0))
+    assert controller.expects_readings
+    controller.handle(IgnoreRequested("b", True, 1.0))
+    assert controller.expects_readings is recommends
+    controller.handle(IgnoreRequested("b", False, 1.0))
     assert controller.expects_readings
     controller.handle(PauseRequested(2.0))
     assert not controller.expects_readings

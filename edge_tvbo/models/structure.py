@@ -34,7 +34,7 @@ from edge_tvbo.numerics.types import Array, Indices, Int64Array
 DAY = 86_400.0  # s
 WEEK = 7 * DAY
 YEAR = 365.25 * DAY
-MAX_DRIFT = 0.005  # largest relative error of a year that is rounded to whole rows
+MAX_DRIFT = 0.005  # largest relative difference of two periods that count as the same
 LIVELINESS_BINS = 24
 MAX_ROWS = 2**40
 HARMONICS = ((64, 3), (200, 1), (500, 0), (2000, 1))  # (largest number of sensors, harmonics)

@@ -3,8 +3,8 @@
 A model is fitted from rows in which at least half of the sensors were read, and the best sensor is
 known only in these rows. If there are only two sensors, a row needs readings of both: a single
 reading would always be the best one. In a sparse recording, the values between the readings are
-unknown, and an interpolation would only invent values. A short recording
-is not sparse if most of its rows with readings are complete.
+unknown, and an interpolation would only invent values. A recording that has readings in few rows is
+not sparse if most of these rows are complete.
 """
 
 from math import ceil

@@ -97,9 +97,8 @@ def _whole(period: float, interval: float) -> float | None:
         return None
     whole = parts * interval
     is_year = abs(period - YEAR) <= MAX_DRIFT * YEAR
-    return (
-        whole if abs(whole - period) <= (MAX_DRIFT if is_year else MAX_ERROR) * period else period
-    )
+    largest = MAX_DRIFT if is_year else MAX_ERROR
+    return whole if abs(whole - period) <= largest * period else period
 
 
 def seasons_in(T: int, interval: float, period: float) -> float:

@@ -420,9 +420,9 @@ has 1 kB or more.
 
 {subscribed}
 
-The daemon subscribes with QoS 1, except to its health. It counts retained readings but does not use
-them, and it ignores retained commands. Sensors and other clients of the broker may use either
-version of MQTT.
+The daemon subscribes with QoS 1, except to its own health document. It counts retained readings but
+does not use them, and it ignores retained commands. Sensors and other clients of the broker may use
+either version of MQTT.
 
 **Messages that wait at the broker.** The daemon acknowledges a reading after the model has used it.
 Messages that the daemon has not yet acknowledged wait at the broker. No messages wait while the

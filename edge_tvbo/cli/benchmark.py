@@ -73,9 +73,10 @@ def benchmark(
     runs. A later command with the same --seed can add policies, problems or runs. The new tables
     and pictures contain only the policies and problems that the later command names.
 
-    A recording can be a problem, too: name a dataset, or the path of a CSV file, in --problems. The
-    command also looks for a CSV file in the directories of --data-dir. The policies learn
-    from the first three quarters of the recording, and are compared on the last quarter.
+    Policies can be compared on a recording, too: with --problems, state the name of a dataset, or
+    the path of a CSV file. The command also looks for a CSV file in the directories of --data-dir.
+    The policies learn from the first three quarters of the recording, and are compared on the last
+    quarter.
     """
     from edge_tvbo.research.benchmark import REGRET, Benchmark, check_pairs, run_benchmark
     from edge_tvbo.research.experiments import report, runner

@@ -43,8 +43,9 @@ def experiment(
 ) -> None:
     """Run an experiment of the papers.
 
-    `edge-tvbo experiment list` prints the names of the experiments. Finished runs are stored in the
-    directory of --out. After an interruption, the same command continues with the remaining runs.
+    `edge-tvbo experiment list` prints the names of the experiments. An experiment stores each
+    finished run in the directory of --out. If you interrupt an experiment, start it again with the
+    same command: it then computes only the remaining runs.
     """
     from edge_tvbo.research import experiments
     from edge_tvbo.simulation.dataset_lookup import with_home

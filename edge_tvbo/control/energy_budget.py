@@ -383,7 +383,7 @@ class EnergyBudget:
         return min(float(present.mean()) / float(stored.mean()), MAX_NUMBER)
 
     def _charge_unknown(self, row: int) -> None:
-        """Add the unknown spending of a killed process to the current slot, `row`."""
+        """Charge the current slot, `row`, with the most that a killed process may have spent."""
         self._spent[row, :-1] += self._unknown * self._costs
         most = np.sort(self._costs)[-self._budgets.per_interval :].sum()
         self._spent[row, -1] += self._unknown * most

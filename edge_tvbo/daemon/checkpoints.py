@@ -380,8 +380,8 @@ def _log_charge(name: str, controller: Controller, unknown: int) -> None:
 def log_removed(occasion: str, fields: Iterable[str]) -> None:
     """Warn of removed `fields`, whose state is missing in the next checkpoint.
 
-    The state is not kept for the case that a field returns: each checkpoint would contain it, so
-    the checkpoints of all other fields would be written less often; see `LARGE_DOCUMENT_BYTES`.
+    The state of a removed field is deleted although the field may return. If the state were kept,
+    each checkpoint would contain it, and would be written less often; see `LARGE_DOCUMENT_BYTES`.
     """
     for name in sorted(fields):
         log.warning(

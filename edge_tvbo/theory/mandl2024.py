@@ -160,7 +160,7 @@ def expected_regret(
     beta = constant_beta(delta, tau, dimension=domain.dimension)
     if not delta < domain.a1 * domain.dimension:
         raise ConfigError(
-            f"delta is {delta}; it must be below a1 d, {domain.a1 * domain.dimension}."
+            f"delta is {delta}; it must be below a1 · dimension, {domain.a1 * domain.dimension:g}."
         )
     check_positive(gain=gain)
     learning = sqrt(regret_constant(noise_variance) * gain / horizon)

@@ -62,7 +62,7 @@ def suspected_regret(readings: int, *, gain: float, bound: float) -> float:
 
 
 def candidate_count(growth: float, *, dimension: int) -> float:
-    """Return ι = d · ln g, the number of candidate length scales from θ0 down to θ0/g.
+    """Return the number of candidate length scales between θ0 and θ0/g, ι = d · ln g.
 
     θ0 is the first candidate, g is `growth`, and d is `dimension`. The result is at least 1.
     Source: Ziomek et al. [LB] section 3 and theorem 4.1.

@@ -229,7 +229,7 @@ class MqttLink:
 
     @property
     def former(self) -> Mapping[str, Set[str]]:
-        """The fields and topics that the next MQTT link has to clear if it does not use them."""
+        """Earlier fields and their topics, which the next MQTT link clears unless it uses them."""
         return self._former.topics
 
     @property

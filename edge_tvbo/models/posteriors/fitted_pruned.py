@@ -213,7 +213,7 @@ class _FittedSpace(BoxSpace):
         super().__init__(field)
 
     def use(self, kernel: SpatialKernel) -> None:
-        """Use a newly fitted kernel for all places of the pruned posterior's box."""
+        """Use a newly fitted kernel for the whole box of the pruned posterior."""
         self.kernel = self.covariance = kernel
         self.prior = self.variance(self.candidates)
 

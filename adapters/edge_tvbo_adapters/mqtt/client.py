@@ -49,6 +49,15 @@ def connect_client(
     return client
 
 
+def detach_callbacks(client: Client) -> None:
+    """Remove the callbacks of a paho client, so that it is freed as soon as nothing refers to it.
+
+    The callbacks refer to the session of the client, so the client would refer to itself.
+    """
+    client.on_connect = client.on_disconnect = client.on_subscribe = None
+    client.on_publish = client.on_message = None
+
+
 def close_socket(client: Client) -> None:
     """Close the socket of a paho client, if it has one, without sending a DISCONNECT."""
     sock: Any = client.socket()

@@ -73,7 +73,7 @@ class Attempt(Generic[Connected]):
         try:
             self._result = self._connect()
         except Exception as error:  # the loop turns the error into a `ConnectionProblem`
-            self._result = error
+            self._result = error.with_traceback(None)  # its frames would refer to this attempt
         self._discard_abandoned()
         with theirs, suppress(OSError):  # the loop may have closed its end
             theirs.send(b"\0")

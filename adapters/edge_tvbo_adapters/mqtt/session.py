@@ -25,7 +25,12 @@ from paho.mqtt.reasoncodes import ReasonCode
 from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 from edge_tvbo.errors import Code
 from edge_tvbo_adapters.mqtt import tls
-from edge_tvbo_adapters.mqtt.client import close_socket, connect_client, make_client
+from edge_tvbo_adapters.mqtt.client import (
+    close_socket,
+    connect_client,
+    detach_callbacks,
+    make_client,
+)
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt
 from edge_tvbo_adapters.mqtt.problems import (
     ConnectionProblem,
@@ -255,6 +260,7 @@ class Session:
             self._attempt = None
         else:
             close_socket(self._client)
+        detach_callbacks(self._client)
 
     # --- connecting ---------------------------------------------------------------------------
 
@@ -281,6 +287,7 @@ class Session:
         selector before the new socket can get the same descriptor.
         """
         close_socket(self._client)
+        detach_callbacks(self._client)
         self._client = self._make_client(OLD)
         self.state, self.deadline = SessionState.CONNECTING, now + CONNECT_TIMEOUT_S
         self.problem, self.closed_by_broker = None, False

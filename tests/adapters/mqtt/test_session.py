@@ -1,11 +1,13 @@
 """MQTT session with a server on loopback; the test writes the bytes of the server."""
 
+import gc
 import selectors
 import socket
 import time
 from contextlib import closing
 from itertools import repeat
 from threading import Event
+from weakref import finalize
 
 import pytest
 from edge_tvbo_adapters.mqtt.connect import Attempt
@@ -407,3 +409,32 @@ def test_the_keep_alive_does_not_shorten_the_wait_for_the_connack(server, keepal
         assert session.state is SessionState.AWAITING_CONNACK
         list(session.service(0, session.deadline))
         assert "then sends nothing" in session.problem.text
+
+
+@pytest.fixture
+def no_garbage_collection():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_the_memory_of_a_closed_session_does_not_wait_for_a_garbage_collection(server, is_refused):
+    if is_refused:
+        mqtt = Mqtt(host="127.0.0.1", port=server.getsockname()[1])
+        server.close()
+        session = Session(mqtt, "test", time.monotonic(), max_packet=10**6)
+        while session.state is not SessionState.CLOSED:
+            list(session.service(0, time.monotonic()))
+    else:
+        connection = Connection(server)
+        connection.accept()
+        connection.close()
+        session = connection.session
+        del connection
+    freed = Event()
+    finalize(session, freed.set)
+    del session
+    assert freed.wait(TIMEOUT_S)  # the thread that connected may still end

@@ -282,15 +282,26 @@ def run_with_package(tmp_path_factory):
             [sys.executable, *arguments], capture_output=True, text=True, env=environment
         )
         assert ran.returncode == code, ran.stderr
-        return ran.stdout + ran.stderr
+        return ran
 
     return run
 
 
 @pytest.fixture(scope="module")
+def printed_by(run_with_package):
+    """Return a function that returns all that such a program prints."""
+
+    def printed(*arguments, **settings):
+        ran = run_with_package(*arguments, **settings)
+        return ran.stdout + ran.stderr
+
+    return printed
+
+
+@pytest.fixture(scope="module")
 def in_python(run_with_package, fixtures_with_library):
     """Return what Python says of the guide's policy, and of policies that cannot be loaded."""
-    return json.loads(run_with_package("-c", IN_PYTHON, entry_points=PATROL + BROKEN))
+    return json.loads(run_with_package("-c", IN_PYTHON, entry_points=PATROL + BROKEN).stdout)
 
 
 def test_policy_of_another_package_is_built_and_selects(in_python):
@@ -328,18 +339,18 @@ def test_policies_that_cannot_be_loaded_are_left_out_of_those_that_need_position
     assert in_python["without positions"][-1] == "patrol"
 
 
-def test_configuration_accepts_a_policy_of_another_package(run_with_package, tmp_path):
+def test_configuration_accepts_a_policy_of_another_package(printed_by, tmp_path):
     path = tmp_path / "lab.toml"
     path.write_text(CONFIGURATION)
-    run_with_package("-m", "edge_tvbo", "check", str(path))
+    printed_by("-m", "edge_tvbo", "check", str(path))
 
     path.write_text(CONFIGURATION.replace("stay = 2", "stay = 0"))
-    printed = run_with_package("-m", "edge_tvbo", "check", str(path), code=2)
+    printed = printed_by("-m", "edge_tvbo", "check", str(path), code=2)
     assert "fields.heat.policy.stay is 0; allowed: a whole number, 1 to 1000" in printed
     assert "lab.toml:3:" in printed
 
     path.write_text(CONFIGURATION.replace("patrol", "broken"))
-    printed = run_with_package(
+    printed = printed_by(
         "-m", "edge_tvbo", "check", str(path), entry_points=PATROL + BROKEN, code=2
     )
     assert (
@@ -348,11 +359,11 @@ def test_configuration_accepts_a_policy_of_another_package(run_with_package, tmp
     )
 
 
-def test_a_report_names_a_policy_that_cannot_be_loaded(run_with_package, tmp_path):
+def test_a_report_names_a_policy_that_cannot_be_loaded(printed_by, tmp_path):
     path = tmp_path / "lab.toml"
     path.write_text(CONFIGURATION.replace("patrol", "broken"))
     command = ("-m", "edge_tvbo", "report", str(path))
-    printed = run_with_package(*command, entry_points=PATROL + BROKEN)
+    printed = printed_by(*command, entry_points=PATROL + BROKEN)
 
     assert "Traceback" not in printed
     assert "fields.heat.policy.name cannot be used" in printed
@@ -360,27 +371,27 @@ def test_a_report_names_a_policy_that_cannot_be_loaded(run_with_package, tmp_pat
 
 def test_replay_runs_a_policy_of_another_package(run_with_package):
     command = ("-m", "edge_tvbo", "replay", "--policy", "patrol", "--set", "stay=5", "--json")
-    (result,) = json.loads(run_with_package(*command))["results"]
+    (result,) = json.loads(run_with_package(*command).stdout)["results"]
     assert (result["policy"], result["settings"]) == ("patrol", {"stay": 5})
     assert result["activations"] > 0
 
 
 def test_compare_replays_named_policies_beside_a_policy_that_cannot_be_loaded(run_with_package):
     command = ("-m", "edge_tvbo", "compare", "--policies", "static,random", "--seeds", "1")
-    printed = run_with_package(*command, "--json", entry_points=PATROL + BROKEN)
-    results = json.loads(printed)["results"]
+    ran = run_with_package(*command, "--json", entry_points=PATROL + BROKEN)
+    results = json.loads(ran.stdout)["results"]
     assert [result["policy"] for result in results] == ["static", "random", "kalman-ucb", "oracle"]
 
 
 def test_schema_and_explain_list_only_the_policies_that_can_be_loaded(run_with_package):
     installed = {"entry_points": PATROL + BROKEN}
-    schema = json.loads(run_with_package("-m", "edge_tvbo", "schema", **installed))
+    schema = json.loads(run_with_package("-m", "edge_tvbo", "schema", **installed).stdout)
     policy = schema["properties"]["fields"]["additionalProperties"]["properties"]["policy"]
     titles = [each["title"] for each in policy["anyOf"]]
     assert not {"broken", "renamed", "function", "bare"} & set(titles)
     (patrol,) = (each for each in policy["anyOf"] if each["title"] == "patrol")
     assert patrol["properties"]["stay"]["maximum"] == 1000
 
-    explained = run_with_package("-m", "edge_tvbo", "config", "explain", **installed)
+    explained = run_with_package("-m", "edge_tvbo", "config", "explain", **installed).stdout
     assert "Traceback" not in explained
     assert "policy.stay = a whole number, 1 to 1000\n    patrol: Intervals with one" in explained

@@ -87,7 +87,7 @@ class Momentum(Model, frozen=True):
             prior=np.array([[1.0, shared], [shared, 1 / (1 - alpha**2)]]),
             matrix=np.array([[epsilon, root * alpha], [0.0, alpha]]),
             innovation=np.array([[rate, root], [root, 1.0]]),
-            weights=lambda time: (1.0, 0.0),
+            weights=_field_alone,
         )
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
@@ -162,6 +162,11 @@ class Momentum(Model, frozen=True):
         by_epsilon = slope(e, k) + a * (c_e * Q + c * Q_e)
         by_alpha = c * (Q / (1.0 + a * e) + a * Q_a)  # c + α dc/dα = c / (1+αε)
         return np.stack([by_epsilon, by_alpha])
+
+
+def _field_alone(time: int) -> tuple[float, float]:
+    """Return the weights of f and of the momentum u in the field, which is f."""
+    return 1.0, 0.0
 
 
 def _divided_difference(e: float, a: float, k: Array) -> Array:

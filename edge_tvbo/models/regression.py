@@ -50,13 +50,12 @@ class Regression:
     """
 
     def __init__(self, K: Array, noise: Array, y: Array) -> None:
-        self._lapack = _lapack()
         self._empty = len(y) == 0
         if self._empty:
             return
         A = np.array(K, order="F")
         A.reshape(-1, order="A")[:: len(y) + 1] += noise + JITTER * float(K.max())
-        self._L, failed = self._lapack.dpotrf(A, lower=1, clean=1, overwrite_a=1)
+        self._L, failed = _lapack().dpotrf(A, lower=1, clean=1, overwrite_a=1)
         if failed:
             raise np.linalg.LinAlgError(f"leading minor {failed} of the covariance is not above 0")
         self._z = self._solve(y)
@@ -95,7 +94,7 @@ class Regression:
         return float(-0.5 * z @ z - np.log(np.diag(self._L)).sum() - 0.5 * n * np.log(2 * np.pi))
 
     def _solve(self, b: Array) -> Array:
-        solved: Array = self._lapack.dtrtrs(self._L, b, lower=1)[0]
+        solved: Array = _lapack().dtrtrs(self._L, b, lower=1)[0]
         return solved
 
 

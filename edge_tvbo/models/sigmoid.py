@@ -71,17 +71,12 @@ class Sigmoid(Model, frozen=True):
 
     def transition(self) -> TwoComponentTransition:
         """Return the sigmoid transition of TTV; its components are the old and the new field."""
-
-        def weights(time: int) -> tuple[float, float]:
-            s = 1.0 / (1.0 + math.exp(min((self.tau - time) / self.rho, 700.0)))
-            return 1.0 - s, s
-
         return TwoComponentTransition(
             snapshot_kind=f"ttv {self.tau!r} {self.rho!r}",
             prior=np.eye(2),
             matrix=np.eye(2),
             innovation=np.zeros((2, 2)),
-            weights=weights,
+            weights=self._weights,
         )
 
     def kernel_gradient(self, s: Array, t: Array) -> Array:
@@ -130,6 +125,11 @@ class Sigmoid(Model, frozen=True):
         """
         span = max(horizon, 1.0)
         return cls(float(rng.uniform(0.0, span)), log_uniform(rng, 0.5, max(0.5 * span, 0.5)))
+
+    def _weights(self, time: int) -> tuple[float, float]:
+        """Return the weights of the old and of the new field in the sigmoid's interval `time`."""
+        s = 1.0 / (1.0 + math.exp(min((self.tau - time) / self.rho, 700.0)))
+        return 1.0 - s, s
 
     def _shares(self, t: Array) -> tuple[Array, Array]:
         """Return the sigmoid shares 1 - s and s at times `t`, (m,), to full relative precision."""

@@ -1,6 +1,7 @@
 """Baseline policies without a model: random, round-robin, static, RExp3, D-UCB and oracle."""
 
 from collections.abc import Callable
+from functools import partial
 from math import e, exp, inf, log, sqrt
 
 import numpy as np
@@ -44,12 +45,7 @@ def make_random(settings: RandomSettings, field: Field) -> "NonAdaptivePolicy":
     Several draws in one interval are independent. The reason: the random number depends on the
     number of candidates, and each draw has fewer candidates than the previous one.
     """
-    seed, M = settings.seed, len(field)
-
-    def pick(t: int, arms: Indices) -> int:
-        return int(arms[draw(seed, t + (M - len(arms)) * NEXT_DRAW, len(arms))])
-
-    return NonAdaptivePolicy(settings.name, field, pick)
+    return NonAdaptivePolicy(settings.name, field, partial(_drawn_arm, settings.seed, len(field)))
 
 
 def make_static(settings: StaticSettings, field: Field) -> "NonAdaptivePolicy":
@@ -75,7 +71,17 @@ def make_static(settings: StaticSettings, field: Field) -> "NonAdaptivePolicy":
             f"sensor is {settings.sensor!r}; it must be one of the field's sensors."
             f"{hint(settings.sensor, names)}"
         )
-    return NonAdaptivePolicy(settings.name, field, lambda t, arms: _next_arm(fixed, arms, M))
+    return NonAdaptivePolicy(settings.name, field, partial(_static_arm, fixed, M))
+
+
+def _drawn_arm(seed: int, M: int, t: int, arms: Indices) -> int:
+    """Return the arm that the baseline `random` draws from `arms` in interval `t`."""
+    return int(arms[draw(seed, t + (M - len(arms)) * NEXT_DRAW, len(arms))])
+
+
+def _static_arm(fixed: int, M: int, t: int, arms: Indices) -> int:
+    """Return the arm of the baseline `static`, which is the same in every interval `t`."""
+    return _next_arm(fixed, arms, M)
 
 
 def _next_arm(first: int, arms: Indices, M: int) -> int:

@@ -1,7 +1,9 @@
 """Contract of every registered policy; a new policy is checked without an entry here."""
 
 import math
+import pickle
 import sys
+from copy import deepcopy
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -66,6 +68,19 @@ def test_snapshot_before_a_reply_keeps_the_selected_arm(case):
     other = make(case)
     other.restore(policy.snapshot())
     assert other.observe(arm, 3.0) == policy.observe(arm, 3.0)
+
+
+@every_case
+def test_a_copied_or_pickled_policy_continues_bit_for_bit(case):
+    policy = make(case, seed=3)
+    history = [(None, 1.0), (2, -0.5), None, (None, 0.4), None, (3, 2.0), None] * 2
+    run(policy, history)
+    policy.select()
+    copies = deepcopy(policy), pickle.loads(pickle.dumps(policy))
+    unbroken = run(policy, history)
+    for each in copies:
+        assert run(each, history) == unbroken
+        assert each.snapshot() == policy.snapshot()
 
 
 def test_different_seeds_break_the_first_tie_differently():

@@ -1,6 +1,8 @@
 """Policies in a box, whose arms are points: reproducible, restorable and inside."""
 
 import math
+import pickle
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -56,6 +58,19 @@ def test_in_a_box_it_is_reproducible_and_restorable(case, d):
             other.observe(other.select().arm, 1.0)  # a reading that must be forgotten
     assert run(other, history[5:]) == traces[5:]
     assert other.snapshot() == policy.snapshot()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ANYWHERE)
+def test_in_a_box_a_copied_or_pickled_policy_continues_bit_for_bit(name):
+    box = BOXES[1]
+    history, policy = box_history(box), make(name, box, seed=5)
+    run(policy, history)
+    copies = deepcopy(policy), pickle.loads(pickle.dumps(policy))
+    unbroken = run(policy, history)
+    for each in copies:
+        assert run(each, history) == unbroken
+        assert each.snapshot() == policy.snapshot()
 
 
 @in_boxes

@@ -60,7 +60,6 @@ class CoursePosterior(FiniteArmsMixin):
         self._at = NO_TIME  # s since 1970 at the last `set_time`
         self._is_unset = False  # whether the present is unknown, although `_at` is known
         self._waited = 0  # intervals that ended since `_at`
-        self.variance = self._around.variance
         self._refresh()
 
     def set_time(self, at: float | None) -> None:
@@ -107,7 +106,8 @@ class CoursePosterior(FiniteArmsMixin):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Compute the course posterior's `mean`; `variance` is a view and is always up to date."""
+        """Compute the course posterior's `mean`, and its `variance`, a view."""
+        self.variance = self._around.variance
         self.mean = self._course() + self._around.mean
         self.observations = self._around.observations
 

@@ -28,6 +28,7 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics import state_space
+from edge_tvbo.numerics.types import Array
 
 ROUNDING_TOLERANCE = 1e-3  # allowed error of an array, as a share of its largest entry
 
@@ -145,7 +146,12 @@ class StateSpacePosterior(StateSpaceBase):
         self._workspace = np.empty(M)
         self.mean = np.zeros(M)
         self.covariance = field.kernel.copy()
-        self.variance = self.covariance.reshape(-1)[:: M + 1]
+        self.variance = _diagonal(self.covariance)
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        """Load the attributes of a copied or pickled state-space posterior."""
+        self.__dict__.update(attributes)
+        self.variance = _diagonal(self.covariance)  # copies of two arrays share no memory
 
     def observe(self, arm: int, y: float) -> None:
         """Update the state-space posterior with a reading `y` of `arm`, in model units."""
@@ -181,3 +187,8 @@ class StateSpacePosterior(StateSpaceBase):
 
     def _kind(self) -> str:
         return f"state-space {self._retain!r} {self._inject!r}"
+
+
+def _diagonal(C: Array) -> Array:
+    """Return the diagonal of a state-space covariance as a view, which changes with `C`."""
+    return C.reshape(-1)[:: len(C) + 1]

@@ -9,6 +9,7 @@ all values that are compared with B, have no unit.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import exp, isinf, log, pi
 from typing import Any, NamedTuple
 
@@ -309,8 +310,8 @@ def gain_rate(nu: float, dimension: int) -> Gain:
     taken from the proof of the proposition (`theory.ziomek2024`).
     """
     if isinf(nu) or nu > MAX_MATERN_NU:
-        return lambda n, theta: rbf_gain_rate(n, theta, dimension=dimension)
-    return lambda n, theta: matern_gain_rate(n, theta, dimension=dimension, nu=nu)
+        return partial(rbf_gain_rate, dimension=dimension)
+    return partial(matern_gain_rate, dimension=dimension, nu=nu)
 
 
 def _snapshot_key(kind: str, first: Hypothesis, growth: Growth, norm_exponent: float) -> str:

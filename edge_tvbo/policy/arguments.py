@@ -1,10 +1,12 @@
-"""Checks of the arguments of `select` and `observe`, for all policies."""
+"""Checks of the arguments of `select`, `select_many` and `observe`, for all policies."""
 
 from math import isfinite
+from numbers import Integral
 
 import numpy as np
 
-from edge_tvbo.models.arm_space import Arm
+from edge_tvbo.models.arm_space import Arm, Field
+from edge_tvbo.models.box import BoxField
 from edge_tvbo.numerics.types import Mask
 
 
@@ -16,18 +18,34 @@ def eligible_mask(eligible: Mask | None, all_arms: Mask) -> Mask:
     """
     if eligible is None:
         return all_arms
-    if eligible.dtype != np.bool_ or eligible.shape != all_arms.shape:
-        found = f"{eligible.dtype}{list(eligible.shape)}"
-        raise ValueError(f"eligible is {found}; it must be bool[{len(all_arms)}]")
-    return np.ascontiguousarray(eligible)
+    mask = np.ascontiguousarray(eligible)
+    if mask.dtype != np.bool_ or mask.shape != all_arms.shape:
+        raise ValueError(
+            f"eligible is {mask.dtype}{list(mask.shape)}; it must be bool[{len(all_arms)}]"
+        )
+    return mask
 
 
-def check_reading(arm: Arm, y: float, arms: int) -> None:
-    """Raise `ValueError` if the argument `y` is not finite, or `arm` is not 0 to `arms` - 1.
+def check_number_of_arms(k: int) -> None:
+    """Raise `ValueError` unless the argument `k` of `select_many` is a whole number above 0."""
+    if not isinstance(k, Integral) or k < 1:
+        raise ValueError(f"k is {k!r}; it must be a whole number, 1 or more")
 
-    An `arm` that is a point of a box is not checked.
+
+def checked_reading(field: Field, arm: Arm, y: float) -> tuple[Arm, float]:
+    """Return the arguments `arm` and `y` of `observe` with the types that compiled functions take.
+
+    The arm of a `SensorField` becomes an int; a point of a box is not checked. Raises `ValueError`
+    if `y` is not finite, or if `arm` is not a whole number from 0 to M - 1.
     """
     if not isfinite(y):
         raise ValueError(f"the reading of arm {arm} is {y}; it must be finite")
-    if not isinstance(arm, tuple) and not 0 <= arm < arms:
-        raise ValueError(f"arm is {arm}; it can be 0 to {arms - 1}")
+    if type(arm) is int:  # most callers pass an int, and `isinstance` takes longer
+        index = arm
+    elif isinstance(field, BoxField):
+        return arm, float(y)
+    else:
+        index = int(arm) if isinstance(arm, Integral) and not isinstance(arm, bool) else -1
+    if not 0 <= index < len(field):
+        raise ValueError(f"arm is {arm!r}; it can be 0 to {len(field) - 1}, and must be an int")
+    return index, float(y)

@@ -141,7 +141,8 @@ class Policy(Protocol):
         Raises
         ------
         ValueError
-            If no arm is eligible, or `eligible` has another dtype or shape.
+            If `k` is not a whole number above 0, if no arm is eligible, or if `eligible` has
+            another dtype or shape.
         """
         ...
 
@@ -162,6 +163,12 @@ class Policy(Protocol):
         -------
         ObserveResult
             Whether the reading reset the model, and the error of the estimate before the reading.
+
+        Raises
+        ------
+        ValueError
+            If `y` is not finite, or if `arm` is not an arm of the field. The policy's state does
+            not change.
         """
         ...
 

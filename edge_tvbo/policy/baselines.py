@@ -18,7 +18,7 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.numerics.types import Array, Indices, Mask
-from edge_tvbo.policy.arguments import check_reading
+from edge_tvbo.policy.arguments import checked_reading
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.baseline_settings import (
     DUcbSettings,
@@ -214,7 +214,7 @@ class RExp3(ModelFreePolicy):
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update RExp3: multiply a drawn arm's weight by exp(γ · reward / (M · probability))."""
-        check_reading(arm, y, len(self._all_arms))
+        arm, y = checked_reading(self.field, arm, y)
         number = self.field.index(arm)
         for index, probability in self._drawn:
             if index == number:
@@ -329,7 +329,7 @@ class DiscountedUCB(ModelFreePolicy):
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Add a reading of any arm, selected or not, to the sums of the baseline D-UCB."""
-        check_reading(arm, y, len(self._all_arms))
+        arm, y = checked_reading(self.field, arm, y)
         index = self.field.index(arm)
         self._counts[index] += 1.0
         self._sums[index] += y
@@ -414,7 +414,7 @@ class Oracle(ModelFreePolicy):
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Store a reading as the oracle's last reading of its arm."""
-        check_reading(arm, y, len(self._all_arms))
+        arm, y = checked_reading(self.field, arm, y)
         self._last[self.field.index(arm)] = max(y, NEVER_READ)
         self.observations += 1
         return ObserveResult(False, abs(y), None, self.observations)

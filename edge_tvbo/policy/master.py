@@ -27,7 +27,7 @@ from edge_tvbo.models.snapshot import (
 from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.policy.arguments import check_reading
+from edge_tvbo.policy.arguments import checked_reading
 from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.change_detection_settings import MasterGpUcbSettings
 from edge_tvbo.policy.draws import uniform
@@ -123,7 +123,7 @@ class Master(UpperConfidence):
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update the active instance and, if the reading is a reply, the sums of MASTER's tests."""
-        check_reading(arm, y, len(self._all_arms))
+        arm, y = checked_reading(self.field, arm, y)
         if arm in self._selected:
             before = self._posterior.at(arm)
             bound = self._reward(before.mean + self._width() * before.std)

@@ -8,7 +8,7 @@ from edge_tvbo.models.arm_space import Arm, Field, arm_space
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.numerics.types import Array, Indices, Mask
-from edge_tvbo.policy.arguments import check_reading, eligible_mask
+from edge_tvbo.policy.arguments import check_number_of_arms, checked_reading, eligible_mask
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.interval_lengths import check_step
 
@@ -39,6 +39,7 @@ class ModelFreePolicy:
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
         """Return up to k different arms, which the model-free policy picks one after the other."""
+        check_number_of_arms(k)
         left = eligible_mask(eligible, self._all_arms).copy()
         choices = []
         for _ in range(min(k, int(left.sum())) or 1):
@@ -52,7 +53,7 @@ class ModelFreePolicy:
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Check the reading and ignore it, because a model-free policy has no model to update."""
-        check_reading(arm, y, len(self._all_arms))
+        arm, y = checked_reading(self.field, arm, y)
         return ObserveResult(False, abs(y), None, 0)
 
     def advance(self, dt: float = 1.0) -> None:

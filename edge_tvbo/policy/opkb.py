@@ -28,7 +28,7 @@ from edge_tvbo.models.snapshot import (
     read_count,
 )
 from edge_tvbo.numerics.types import Array, Indices, Mask
-from edge_tvbo.policy.arguments import check_reading
+from edge_tvbo.policy.arguments import checked_reading
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.change_detection_settings import AdaOpkbSettings
 from edge_tvbo.policy.draws import uniform
@@ -123,7 +123,7 @@ class Opkb(ModelFreePolicy):
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Add the reading of a drawn arm to the estimates of ADA-OPKB."""
-        check_reading(arm, y, len(self.field))
+        arm, y = checked_reading(self.field, arm, y)
         index = self.field.index(arm)
         if self._drawn[index]:
             self._drawn[index] = 0

@@ -15,7 +15,7 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.models.triggers import EveryPeriod, Trigger, TriggerInput
 from edge_tvbo.numerics.types import Array, Mask
-from edge_tvbo.policy.arguments import check_reading, eligible_mask
+from edge_tvbo.policy.arguments import check_number_of_arms, checked_reading, eligible_mask
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.interval_lengths import check_step, counts_intervals
 
@@ -95,6 +95,7 @@ class UpperConfidence:
         Desautels, Krause & Burdick 2014; [M24] section 11.1 considers the same situation). On a
         box, only the first point can lie between the candidates; the other points are candidates.
         """
+        check_number_of_arms(k)
         left = eligible_mask(eligible, self._all_arms).copy()
         before, replies = self._posterior.snapshot(), self._replies
         choices: list[Choice] = []
@@ -115,7 +116,7 @@ class UpperConfidence:
 
         If the reading is a reply, the trigger checks the reply before the update.
         """
-        check_reading(arm, y, len(self._all_arms))
+        arm, y = checked_reading(self.field, arm, y)
         posterior = self._posterior
         before = posterior.at(arm)
         abs_error = abs(y - before.mean)

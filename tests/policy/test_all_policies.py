@@ -152,7 +152,8 @@ def test_mask_of_another_dtype_or_shape_is_rejected():
 
 def test_reading_of_no_arm_or_without_a_value_is_rejected_and_changes_nothing():
     """An index of -1 would be the last arm; a NaN would stay in the model."""
-    wrong = ((0, math.nan), (0, math.inf), (-1, 0.0), (len(K), 0.0))
+    arms = (-1, len(K), 0.5, 1.0, True, "n1", (0,), None)
+    wrong = ((0, math.nan), (0, math.inf), *((arm, 0.0) for arm in arms))
     for case, (arm, y) in product(CASES, wrong):
         policy = make(case)
         policy.select()
@@ -160,6 +161,29 @@ def test_reading_of_no_arm_or_without_a_value_is_rejected_and_changes_nothing():
         with pytest.raises(ValueError, match="it must be finite|it can be 0 to"):
             policy.observe(arm, y)
         assert policy.snapshot() == before
+
+
+def test_numbers_of_numpy_are_readings_like_python_numbers():
+    """Compiled functions take a float; a 0-d array is what a numpy function often returns."""
+    numbers = (1, np.float32(1.0), np.int64(1), np.longdouble(1.0), np.array(1.0))
+    for case, y in product(CASES, numbers):
+        policy, same = make(case), make(case)
+        arm = policy.select().arm
+        assert same.select().arm == arm
+        assert policy.observe(np.int64(arm), y) == same.observe(arm, 1.0)
+        assert policy.snapshot() == same.snapshot()
+
+
+def test_number_of_arms_must_be_a_whole_number_above_0():
+    for case, k in product(CASES, (0, -1, 1.5)):
+        with pytest.raises(ValueError, match="it must be a whole number, 1 or more"):
+            make(case).select_many(k)
+
+
+def test_mask_may_be_a_list():
+    mask = [False, True, False, True, False]
+    for case in CASES:
+        assert make(case).select(mask) == make(case).select(np.array(mask))
 
 
 def test_mask_without_an_eligible_arm_is_rejected():

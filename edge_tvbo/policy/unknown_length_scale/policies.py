@@ -22,7 +22,7 @@ from math import log, sqrt
 from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.beta import Beta, beta_schedule
 from edge_tvbo.models.triggers import Never
-from edge_tvbo.policy.arguments import check_reading
+from edge_tvbo.policy.arguments import checked_reading
 from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.length_scale_settings import (
     AGpUcbSettings,
@@ -180,7 +180,7 @@ class LengthScalePolicy(UpperConfidence):
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update the policy's posterior with a reading, and its selector with a reply."""
-        check_reading(arm, y, len(self.field))
+        arm, y = checked_reading(self.field, arm, y)
         if arm in self._selected:
             unit = self._length_scales.readings.prior_std
             width = self._exploration.width(self._time + 1, self.observations)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from edge_tvbo.errors import ConfigError, MissingExtra
-from edge_tvbo.models.checks import check_positive
+from edge_tvbo.models.checks import check_count, check_positive
 from edge_tvbo.models.field import Number
 from edge_tvbo.models.fingerprint import Fingerprint
 from edge_tvbo.models.spatial_kernels import SpatialKernel
@@ -49,7 +49,8 @@ class BoxField:
     Raises
     ------
     ConfigError
-        If the corners are in the wrong order, or a number is out of range.
+        If the corners are in the wrong order, a number is out of range, or the number of length
+        scales does not fit the box.
 
     Examples
     --------
@@ -87,6 +88,7 @@ class BoxField:
             raise ConfigError(f"center is {center}; it must be finite.")
         if objective not in ("max", "min"):
             raise ConfigError(f'objective is {objective!r}; it can be "max" or "min".')
+        check_count(candidates=candidates)
         if not 2 <= candidates <= MAX_CANDIDATES:
             raise ConfigError(f"candidates is {candidates}; it can be 2 to {MAX_CANDIDATES}.")
         if length_scales not in ("given", "fitted"):
@@ -94,13 +96,19 @@ class BoxField:
                 f'length_scales is {length_scales!r}; it can be "given" or "fitted". The length '
                 "scales themselves are parameters of `spatial`."
             )
+        scales, dimension = np.size(spatial.length_scale), len(self.lower)
+        if scales not in (1, dimension):
+            raise ConfigError(
+                f"length_scale has {scales} numbers; it can be one number or, one for each "
+                f"dimension of the box, {dimension} numbers."
+            )
         self.spatial = spatial
         self.length_scales = length_scales
         self.noise_variance = float(noise_variance)
         self.unit, self.center, self.scale = unit, float(center), float(scale)
         self.objective = objective
         self._sign = 1.0 if objective == "max" else -1.0
-        self._exponent = (candidates - 1).bit_length()
+        self._exponent = (int(candidates) - 1).bit_length()
 
     def __len__(self) -> int:
         return 1 << self._exponent

@@ -257,6 +257,10 @@ def test_candidates_of_a_box_are_spread_and_reproducible():
     np.testing.assert_allclose(f.kernel, 2.0 * se(f.positions, 0.3), rtol=1e-12)
 
 
+def test_the_number_of_candidates_may_be_a_numpy_integer():
+    assert len(box(candidates=np.int64(20))) == len(box(candidates=20.0)) == 32
+
+
 def test_a_point_of_a_box_maps_to_its_nearest_candidate():
     f = box()
     assert [f.index(f.arm(i)) for i in range(32)] == list(range(32))
@@ -293,6 +297,8 @@ def test_invalid_boxes_are_rejected_by_name():
         ({"noise_variance": np.nan}, "noise_variance"),
         ({"candidates": 1}, "candidates"),
         ({"candidates": 2**16 + 1}, "candidates"),
+        ({"candidates": 20.5}, "candidates"),
+        ({"spatial": SpatialKernel(2.5, (0.3, 1.0, 2.0))}, "length_scale has 3 numbers"),
         ({"scale": 0.0}, "scale"),
         ({"center": np.inf}, "center"),
         ({"objective": "most"}, "objective"),

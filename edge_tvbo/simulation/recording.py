@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -110,6 +111,8 @@ def check_sensor_names(where: str, sensors: Sequence[str]) -> None:
     if not sensors:
         raise DataError(f"{where}: no sensor has a reading; at least one sensor is needed.")
     for sensor in sensors:
+        if type(sensor) is not str:
+            raise DataError(f"{where}: sensor {sensor!r} is not a text; convert it with str(...).")
         if not TOPIC_LEVEL.fullmatch(sensor):
             raise DataError(
                 f"{where}: sensor {sensor!r} does not fit an MQTT topic level; "
@@ -129,6 +132,14 @@ def _check_scalars(recording: Recording) -> None:
             f"{recording.name}: the objective is {recording.objective!r}; "
             'it must be "max" (search for the highest value) or "min" (for the lowest).'
         )
+    for name, value in (("start", recording.start), ("interval", recording.interval)):
+        if type(value) not in (int, float):  # JSON of decisions cannot contain other types
+            raise DataError(
+                f"{recording.name}: the {name} is {value!r}; it must be a Python float. "
+                "float(...) converts a number of numpy."
+            )
+    if not isfinite(recording.start):
+        raise DataError(f"{recording.name}: the start is {recording.start}; it must be finite.")
     if not 0 < recording.interval < float("inf"):
         raise DataError(
             f"{recording.name}: the interval is {recording.interval} s; it must be above 0."

@@ -3,7 +3,9 @@ A new policy
 ============
 
 Thompson sampling, in a dozen lines: the policy draws a value for each arm from the posterior and
-selects the arm with the highest draw. It uses the model of an existing policy.
+selects the arm with the highest draw. It uses the model of an existing policy. To keep the example
+short, the draws of the arms are independent. Thompson sampling in the strict sense draws a whole
+field, whose arms are correlated; with independent draws, the policy explores more.
 """
 
 import matplotlib.pyplot as plt

@@ -17,6 +17,8 @@ from edge_tvbo.numerics.types import Array, Mask
 class Choice(msgspec.Struct, frozen=True, gc=False):
     """The arm to activate in the current interval, with its posterior, in model units.
 
+    All numbers are Python numbers, not numpy's, because decisions are published as JSON.
+
     Attributes
     ----------
     arm : int or tuple of float

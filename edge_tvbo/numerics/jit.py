@@ -12,7 +12,9 @@ and debuggers, and no library is loaded.
 """
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -65,6 +67,30 @@ def kernel(signature: str) -> Callable[[KernelFunction], KernelFunction]:
     return decorate
 
 
+@contextmanager
+def _ignored_ctrl_c_raised() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the end of the `with` block if Ctrl-C was ignored in the block.
+
+    LLVM calls Python functions while it compiles, and Python ignores an exception in such a call:
+    Ctrl-C would be lost, or would leave numba without a compiled kernel.
+    """
+    before, ignored = sys.unraisablehook, []
+
+    def hook(unraisable: "sys.UnraisableHookArgs") -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            ignored.append(unraisable.exc_type)
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+        if ignored:
+            raise KeyboardInterrupt
+
+
 def _just_in_time(signature: str, function: KernelFunction) -> KernelFunction:
     """Compile a kernel just in time, and cache it on disk if a cache folder is writable.
 
@@ -76,13 +102,14 @@ def _just_in_time(signature: str, function: KernelFunction) -> KernelFunction:
     """
     import numba
 
-    try:
-        compiled: Any = numba.njit(signature, cache=True, error_model="numpy")(function)
-    except (OSError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "no locator available" not in str(error):
-            raise
-        uncached_kernels.append(function.__name__)
-        compiled = numba.njit(signature, error_model="numpy")(function)
+    with _ignored_ctrl_c_raised():
+        try:
+            compiled: Any = numba.njit(signature, cache=True, error_model="numpy")(function)
+        except (OSError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "no locator available" not in str(error):
+                raise
+            uncached_kernels.append(function.__name__)
+            compiled = numba.njit(signature, error_model="numpy")(function)
     found = compiled.get_metadata().values()  # None if the kernel came from the cache
     compile_times_s.extend(each["timers"]["compiler_lock"] for each in found if each)
     return cast("KernelFunction", compiled)

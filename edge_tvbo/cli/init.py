@@ -129,6 +129,11 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
             f"{config}: the directory {config.parent} does not exist; create it, or name another"
             " file."
         )
+    if not os.access(config.parent, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"{config}: this user cannot write to {config.absolute().parent}; change its"
+            " permissions, or name another file."
+        )
     answers = Answers(**options)
     if answers.sensors and answers.seconds is not None:
         raise ConfigError(

@@ -159,7 +159,7 @@ def writable_file(path: Path) -> Path:
     if not path.parent.is_dir():
         raise click.BadParameter(f"{path}: the directory {path.parent} does not exist; create it.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise click.BadParameter(f"{path}: this user cannot write to {path.parent}.")
+        raise click.BadParameter(f"{path}: this user cannot write to {path.absolute().parent}.")
     return path
 
 

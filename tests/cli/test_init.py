@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Thread
 
 import pytest
@@ -716,6 +717,16 @@ def test_a_missing_directory_is_named_before_init_listens(tmp_path):
 
     assert made.exit_code == 2
     assert made.stderr.startswith(f"{path}: the directory {path.parent} does not exist; create it")
+
+
+def test_a_closed_directory_is_named_before_init_listens(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("edge_tvbo.cli.init.os.access", lambda path, _: path != Path())
+
+    made = run("init", "my.toml", "--listen", "1h", "--port", str(free_port()))
+
+    assert made.exit_code == 2
+    assert made.stderr.startswith(f"my.toml: this user cannot write to {tmp_path}; change")
 
 
 def test_two_integrations_of_one_quantity_become_one_field(mosquitto, peer, tmp_path):

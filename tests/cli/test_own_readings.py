@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import closing
 from html import escape
+from pathlib import Path
 from shlex import join
 
 import numpy as np
@@ -513,6 +514,15 @@ def test_export_which_reads_no_dataset_does_not_name_the_option_dataset(tmp_path
     assert done.exit_code == 2
     assert "lab-sample: there is no such file; `edge-tvbo init" in done.stderr
     assert "--dataset" not in done.stderr
+
+
+def test_a_closed_working_directory_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("edge_tvbo.cli.options.os.access", lambda path, _: path != Path())
+
+    done = run("fit", "-o", "m.json")
+
+    assert f"m.json: this user cannot write to {tmp_path}." in done.stderr.replace("\n", " ")
 
 
 @pytest.mark.parametrize("exists", [False, True])

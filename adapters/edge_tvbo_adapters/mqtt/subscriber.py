@@ -8,6 +8,7 @@ from typing import NamedTuple
 from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.field_settings import FieldSettings
+from edge_tvbo.config.source_checks import DEFAULT_VALUES
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.events import BatteryReported, Event, Reading, Unreadable
 from edge_tvbo.messages.payloads import PayloadCodec
@@ -100,7 +101,7 @@ class Route:
     codec : PayloadCodec
         Decodes a payload.
     quantity : tuple
-        What the codec decodes: the payload format and its settings.
+        What the codec decodes: the payload format, and the setting `value` or its default.
     sensors : iterable of str
         The field's sensors whose messages arrive on this topic.
     scale, offset : float
@@ -235,7 +236,7 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
             field,
             source.topic,
             reading_codec(name, field, index),
-            (source.payload, *sorted(source.settings.items())),
+            (source.payload, source.settings.get("value", DEFAULT_VALUES.get(source.payload))),
             source.sensors,
             source.scale,
             source.offset,

@@ -31,6 +31,13 @@ def test_a_sensor_of_another_field_with_the_same_value_is_not_unknown():
     assert list(events_of(floors, "cellar")) == ["up", "down"]
 
 
+def test_fields_that_name_the_same_value_differently_read_the_same_value():
+    named = "tasmota", {"value": "Temperature", "timezone": "Europe/Berlin"}
+    floors = subscriber(up=(("attic",), named), down=(("hall",), ("tasmota", {})))
+    read = message("home/attic", b'{"AM2301": {"Temperature": 21.5}, "TempUnit": "C"}')
+    assert [name for name, _ in floors.events(read, 5.0, 5.0)] == ["up"]
+
+
 def test_a_sensor_that_only_the_other_quantity_lists_is_named():
     rooms = subscriber(heat=(("hall",), TEMPERATURE), damp=(("hal",), HUMIDITY))
     assert {name: each.value for name, each in events_of(rooms, "hall").items()} == {

@@ -101,7 +101,10 @@ SensorId = Annotated[
     str,
     Meta(
         pattern=r"^[A-Za-z0-9_.-]{1,64}\Z",
-        extra={"expected": "1 to 64 of the characters A-Z a-z 0-9 _ . -"},
+        extra={
+            "expected": "1 to 64 of the characters A-Z a-z 0-9 _ . -; a name with other characters,"
+            " except / + #, belongs in `names`"
+        },
     ),
 ]
 

@@ -34,6 +34,8 @@ from edge_tvbo.errors import Code, SettingErrors
 log = logging.getLogger(__name__)
 
 _EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes a first configuration"
+_TABLE = re.compile(r"\('[^)]*\)")  # as in: Cannot declare ('fields', 'hall') twice
+_QUOTED = re.compile(r"'([^']*)'")
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _HUGE_NUMBER = re.compile(r"[\d_]{4301,}")  # too many digits for int()
 _DECIMAL_COMMA = re.compile(r"\d,\d")
@@ -215,9 +217,14 @@ def _parsed(path: Path, text: str) -> Values:
     where = _AT.search(message)
     line = int(where[1]) if where and where[1] else text.rstrip().count("\n") + 1
     column = int(where[2]) if where and where[2] else 0
-    problem = " ".join(_AT.sub("", message).split())
+    problem = _TABLE.sub(_as_header, " ".join(_AT.sub("", message).split()))
     hint = _toml_hint(problem, text.split("\n")[line - 1], max(column - 1, 0))
     raise _no_toml(path, f"this is not TOML: {problem}; {hint}", Place(line, column))
+
+
+def _as_header(table: re.Match[str]) -> str:
+    """Return a table of a TOML error, which tomllib writes as a tuple, as in the configuration."""
+    return f"[{'.'.join(_QUOTED.findall(table[0]))}]"
 
 
 def _toml_hint(problem: str, line: str, at: int) -> str:
@@ -226,6 +233,8 @@ def _toml_hint(problem: str, line: str, at: int) -> str:
         return "write a number with a decimal point"
     if "immutable" in problem:
         return "add the key inside the braces { } of its table"
+    if "Unclosed array" in problem:
+        return "separate the items by commas, and end the array with ]"
     if any(word in problem for word in ("overwrite", "Duplicate", "twice")):
         return "each key and each table is allowed once"
     return 'write each line as `key = value`, with texts in "quotes"'

@@ -723,6 +723,9 @@ def test_an_invalid_line_of_a_positions_file_is_reported_with_that_file(tmp_path
 SYNTAX = [
     (b'a = 1\nb = "x', 2, "this is not TOML"),
     (b"a = [1,\n2,\n\n", 2, "this is not TOML"),
+    (b'a = [\n"b" "c"]\n', 2, "separate the items by commas"),
+    (b"[a.b]\n[a]\n[[c]]\n[a.b]\n", 4, "declare [a.b] twice"),
+    (b"[a]\n[a]\n", 2, "declare [a] twice"),
     (b"a = 1\n[b\nc = 2\n", 2, "write each line as `key = value`"),
     (b"a = 1\n\na = 2\n", 3, "once"),
     (b"a = 1\nb = \xff\n", 2, "UTF-8"),

@@ -34,8 +34,11 @@ NEVER = 0.0  # the time of an event that has not occurred
 NOISE_STDS = 2.0  # default hysteresis, in standard deviations of the noise of a reading
 
 
-class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """State of an alert in a snapshot, without the array of the sensors that cause the alert."""
+class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Part of an alert's state in a snapshot.
+
+    A new key belongs beside this struct, not into it: earlier versions reject unknown keys.
+    """
 
     estimated: bool
     active: bool
@@ -43,7 +46,7 @@ class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     announced: bool | None = None  # None in an old snapshot, for which `active` is used
     threshold: float | None = None  # set by a command, in the field's unit; None if unchanged
     configured: float | None = None  # threshold in the settings when the snapshot was taken
-    objective: str | None = None  # objective of the field; None in an old snapshot
+    objective: str | None = None  # of the field; only old snapshots have it here
 
 
 class AlertMonitor:
@@ -181,9 +184,12 @@ class AlertMonitor:
             self._announced,
             set_by_command,
             self._settings.threshold,
-            self._field.objective,
         )
-        return {"alert": encode_struct(held), "alert_beyond": self._beyond}
+        return {
+            "alert": encode_struct(held),
+            "alert_beyond": self._beyond,
+            "alert_objective": self._field.objective,
+        }
 
     def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` if `state` contains an invalid alert."""
@@ -193,7 +199,8 @@ class AlertMonitor:
         beyond = state["alert_beyond"]
         held = _held(state)
         if (
-            not isfinite(held.since)
+            not isinstance(state.get("alert_objective", ""), str)
+            or not isfinite(held.since)
             or not isfinite(held.threshold or 0.0)
             or ((beyond != 0) & (beyond != 1)).any()
         ):
@@ -205,7 +212,7 @@ class AlertMonitor:
         self._estimated, self.active, self.since = held.estimated, held.active, held.since
         self._announced = held.active if held.announced is None else held.announced
         self._configured = held.configured
-        self._objective = held.objective or self._field.objective
+        self._objective = state.get("alert_objective") or held.objective or self._field.objective
         in_use = (held.threshold, held.configured, self._settings.threshold)
         self._use(next(each for each in in_use if each is not None))
         self._beyond[:] = state.get("alert_beyond", 0)

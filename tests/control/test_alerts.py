@@ -28,6 +28,7 @@ from edge_tvbo.messages.events import (
     ThresholdRequested,
 )
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.snapshot import decode_snapshot
 from edge_tvbo.policy import make_policy
 
 NAMES = ("a", "b", "c")
@@ -351,6 +352,27 @@ def test_after_a_change_of_the_objective_other_readings_cause_the_alert():
         assert controller.alert(4.0).readings == {"c": 19.0}
 
 
+def test_a_stored_alert_has_only_the_keys_that_earlier_versions_read():
+    """An earlier version that is installed again rejects the whole field for any other key."""
+    controller = controller_of(field=field_of("min"))
+    assert read(controller, "a", 23.5, 1.0) == ["alert"]
+    state = decode_snapshot("controller", None, controller.snapshot())
+    known = {"estimated", "active", "since", "announced", "threshold", "configured"}
+    assert msgspec.msgpack.decode(state["alert"]).keys() <= known
+
+
+def test_the_objective_in_an_alert_that_an_earlier_version_stored_is_read():
+    controller = controller_of()
+    assert read(controller, "a", 24.5, 1.0) == ["alert"]
+    state = controller._state.alerts.monitor.snapshot()
+    held = msgspec.msgpack.decode(state["alert"]) | {"objective": state.pop("alert_objective")}
+    monitor = AlertMonitor(field_of("min"), ALERT)
+    monitor.restore({**state, "alert": msgspec.msgpack.encode(held)})
+    assert monitor.arms_beyond() == [0]
+    monitor.apply_settings([24.5, 19.0, 26.0])
+    assert monitor.arms_beyond() == [1]
+
+
 def test_alert_that_never_began_has_no_time_after_a_step_of_the_clock():
     controller = controller_of()
     read(controller, "b", 21.0, 1.0)
@@ -443,6 +465,11 @@ def test_old_snapshots_have_no_alert_and_invalid_ones_are_rejected():
 
     monitor = AlertMonitor(field_of(), ALERT)
     state = monitor.snapshot()
-    for changed in ({"alert": b"no"}, {"alert_beyond": np.full(3, 2)}, {"alert_beyond": None}):
+    for changed in (
+        {"alert": b"no"},
+        {"alert_beyond": np.full(3, 2)},
+        {"alert_beyond": None},
+        {"alert_objective": 1},
+    ):
         with pytest.raises(SnapshotError):
             monitor.check(state | changed)

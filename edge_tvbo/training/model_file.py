@@ -75,6 +75,12 @@ class ModelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log1p_scale: float | None = None  # constant of the log scale, in `unit`
 
 
+class _Version(msgspec.Struct, frozen=True):
+    """The key that all model files have, whatever their format is."""
+
+    format: int
+
+
 def write(path: Path, field: SensorField) -> None:
     """Write a sensor field to the model file `path`, which is replaced atomically.
 
@@ -115,8 +121,28 @@ def read(path: Path) -> SensorField:
         If the file cannot be read, is not a model file, or has a format that this version cannot
         read.
     """
+    document = _decode(path)
     try:
-        document = msgspec.json.decode(path.read_bytes(), type=ModelFile)
+        arguments = _arguments(document)
+        del document  # frees the bytes of its matrices, which are 40 MB for 2000 sensors
+        return SensorField(**arguments)
+    except (ConfigError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _decode(path: Path) -> ModelFile:
+    """Return the content of a model file; raises `ConfigError` as `read` does."""
+    try:
+        data = path.read_bytes()
+        number = msgspec.json.decode(data, type=_Version).format
+        if number not in READABLE_FORMATS:
+            formats = f"{READABLE_FORMATS[0]} to {READABLE_FORMATS[-1]}"
+            raise ConfigError(
+                f"{path}: the model file has format {number}; this version reads {formats}.\n"
+                "Install the version of edge_tvbo that wrote the file, or train the model again:  "
+                "edge-tvbo fit --help"
+            )
+        return msgspec.json.decode(data, type=ModelFile)
     except OSError as error:
         raise ConfigError(f"{path}: the model cannot be read: {error.strerror}.") from error
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -124,17 +150,6 @@ def read(path: Path) -> SensorField:
             f"{path}: this is not a model file: {error}.\n"
             "Train a model from recorded days:  edge-tvbo fit --help"
         ) from error
-    if document.format not in READABLE_FORMATS:
-        formats = f"{READABLE_FORMATS[0]} to {READABLE_FORMATS[-1]}"
-        raise ConfigError(
-            f"{path}: the model file has format {document.format}; this version reads {formats}."
-        )
-    try:
-        arguments = _arguments(document)
-        del document  # frees the bytes of its matrices, which are 40 MB for 2000 sensors
-        return SensorField(**arguments)
-    except (ConfigError, ValueError) as error:
-        raise ConfigError(f"{path}: {error}") from error
 
 
 def _arguments(document: ModelFile) -> dict[str, Any]:

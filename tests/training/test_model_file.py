@@ -149,6 +149,14 @@ def test_a_document_that_is_not_a_field_is_rejected_by_path(path):
             read(path)
 
 
+def test_a_newer_file_is_rejected_because_of_its_format_whatever_else_it_contains(path):
+    document = json.loads(path.read_text(encoding="utf-8"))
+    newer = {**document, "format": 6, "kernel": {"rows": 2}, "rates": [0.1]}
+    path.write_text(json.dumps(newer), encoding="utf-8")
+    with pytest.raises(ConfigError, match="format 6; this version reads 1 to 5"):
+        read(path)
+
+
 def test_a_document_without_a_required_key_is_rejected(path):
     original = json.loads(path.read_text(encoding="utf-8"))
     for key in ("format", "unit", "scale", "kernel", "center"):

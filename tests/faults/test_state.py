@@ -205,6 +205,25 @@ def test_a_file_that_cannot_be_read_is_kept(tmp_path, caplog):
     assert "lab.state cannot be read: Is a directory" in caplog.text
 
 
+def test_a_newer_file_is_kept_if_the_disk_is_read_only_at_the_start(small_disk, caplog):
+    caplog.set_level(logging.INFO)
+    disk = small_disk("rw")
+    newer = {"lab.state": b"newer", "lab.state.previous": b"older"}
+    for name, content in newer.items():
+        (disk / name).write_bytes(content)
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    store = FileStore(disk, "lab")
+    for generation, _ in store.generations():
+        assert "could not be renamed" in store.set_aside(generation, "newer")
+    assert not store.save(b"1")
+    subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+    assert store.save(b"2") and store.save(b"3")
+    kept = {(disk / f"lab.state.newer-{number}").read_bytes() for number in (1, 2)}
+    assert kept == set(newer.values())
+    assert [content for _, content in store.generations()] == [b"3", b"2"]
+    assert "lab.state was renamed to lab.state.newer-1" in caplog.text
+
+
 @pytest.mark.parametrize("damaged", [set(), {"lab.state"}, {"lab.state", "lab.state.previous"}])
 def test_if_no_stored_state_can_be_used_the_log_does_not_say_that_none_is_stored(
     tmp_path, caplog, damaged

@@ -38,7 +38,7 @@ class FileStore:
         self._previous = directory / f"{name}.state.previous"
         self._draft = directory / f"{name}.state.new"
         self._written = 0
-        self._unreadable: list[Path] = []  # files that `save` renames instead of overwriting
+        self._to_rename: dict[Path, str] = {}  # files that `save` does not overwrite, and why
         self._logged_problem = ""
 
     @property
@@ -57,7 +57,7 @@ class FileStore:
         The next `save` does not overwrite a file that cannot be read, but renames it, because the
         file may be readable again later.
         """
-        self._unreadable.clear()
+        self._to_rename.clear()
         for path in (self._current, self._previous):
             try:
                 with path.open("rb") as file:
@@ -66,7 +66,7 @@ class FileStore:
                 continue
             except OSError as error:
                 log.error("state: %s cannot be read: %s", path, error.strerror)
-                self._unreadable.append(path)
+                self._to_rename[path] = "unreadable"
                 continue
             yield str(path), content
 
@@ -75,7 +75,7 @@ class FileStore:
 
         The state files may be unreadable, or belong to a daemon with another name.
         """
-        if self._unreadable:
+        if self._to_rename:
             return "the stored state cannot be read"
         names: list[str] = []
         with suppress(OSError):
@@ -86,11 +86,13 @@ class FileStore:
     def set_aside(self, generation: str, why: str) -> str:
         """Rename a rejected state file by appending ``.<why>-<number>``; return a text for the log.
 
-        The oldest rejected files are deleted if there are more than `MAX_REJECTED_FILES`.
+        The oldest rejected files are deleted if there are more than `MAX_REJECTED_FILES`. If the
+        file cannot be renamed, `save` tries it again before it replaces the file.
         """
         try:
             target = self._set_aside(Path(generation), why)
         except OSError as error:
+            self._to_rename[Path(generation)] = why
             return f"the file could not be renamed: {error.strerror}"
         return f"the file was renamed to {target.name}"
 
@@ -109,11 +111,11 @@ class FileStore:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._write(document)
-            while self._unreadable:
+            for path, why in list(self._to_rename.items()):
                 with suppress(FileNotFoundError):
-                    target = self._set_aside(self._unreadable[0], "unreadable")
-                    log.info("state: %s was renamed to %s", self._unreadable[0], target.name)
-                del self._unreadable[0]
+                    target = self._set_aside(path, why)
+                    log.info("state: %s was renamed to %s", path, target.name)
+                del self._to_rename[path]
             with suppress(FileNotFoundError):
                 self._current.replace(self._previous)
             self._draft.replace(self._current)

@@ -687,6 +687,23 @@ def test_readings_in_two_units_are_refused_with_the_time_since_the_present_one(
     assert since.exit_code == 0, since.output
 
 
+def test_readings_with_the_times_of_a_wrong_clock_can_be_left_out(config, tmp_path):
+    record(tmp_path, days=1)
+    with closing(ReadingDatabase(str(tmp_path / "state"), "home", 2**26)) as database:
+        assert database.store(
+            [RecordedReading("temperature", "attic", 4_102_444_800.0, 21.0, "°C")]
+        )
+    done = run("export", config, "--interval", "1min")
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1] == (
+        "The readings are from 2026-03-02T05:40:00Z to 2100-01-01T00:00:00Z. If the clock was "
+        "wrong at one of these times, select a period with --from and --to; or choose a longer "
+        "--interval."
+    )
+    done = run("export", config, "--interval", "1min", "--to", "2027-01-01")
+    assert done.exit_code == 0, done.output
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_readings_in_another_unit_than_the_field_are_refused(refusal, command):
     assert refusal(command, "", "°C") == (

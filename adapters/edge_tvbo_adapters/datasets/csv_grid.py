@@ -57,7 +57,8 @@ def to_grid(path: Path, table: LongTable, interval: float | None = None) -> Reco
     first = float(times.min()) * unit
     has_own_days = counts or step * unit >= DAY_S  # a grid must not shift a row to another day
     start = first if has_own_days else grid_start(times * unit, step * unit)
-    index, T = grid_index(path, times, start / unit, step, len(table.sensors))
+    fix = "Split the file, look for a wrong time in it, or choose a longer --interval."
+    index, T = grid_index(path, times, start / unit, step, len(table.sensors), fix)
     known = ~np.isnan(table.reading)
     shape = (T, len(table.sensors))
     rows = index[table.row[known]]

@@ -199,14 +199,14 @@ def grid_start(times: "NDArray[np.float64]", step: float) -> float:
 
 
 def grid_index(
-    path: Path, times: "NDArray[np.float64]", start: float, step: float, sensors: int
+    path: Path, times: "NDArray[np.float64]", start: float, step: float, sensors: int, fix: str
 ) -> "tuple[NDArray[np.intp], int]":
     """Return the nearest grid point of each time, as an index, and the number of grid points.
 
     The first point of the grid is `start`. No time is more than half a `step` before `start`; a
     time that seems earlier because of a rounding error belongs to `start`.
 
-    Raises `DataError` if the grid of the CSV file would have too many cells.
+    Raises `DataError`, which ends with `fix`, if the grid would have too many cells.
     """
     import numpy as np
 
@@ -215,7 +215,6 @@ def grid_index(
     if T * sensors > MAX_CELLS:
         raise DataError(
             f"{path}: has {T} steps of {step:g} from its first to its last time; for {sensors} "
-            f"sensors, this is more than {MAX_CELLS} cells.\n"
-            "Split the file, look for a wrong time in it, or choose a longer --interval."
+            f"sensors, this is more than {MAX_CELLS} cells.\n{fix}"
         )
     return np.maximum(np.floor(exact + 0.5), 0.0).astype(np.intp), T

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.formatting import listed, named
+from edge_tvbo.messages.formatting import listed, named, rfc3339
 from edge_tvbo.messages.readings import RecordedReadings
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps, grid_index, grid_start, spacing
@@ -46,7 +46,8 @@ def own_recording(
     Raises
     ------
     DataError
-        If the `sensors` have no readings, or too few readings to find the interval.
+        If the `sensors` have no readings, or too few readings to find the interval, or if the grid
+        would be too large.
     """
     import numpy as np
 
@@ -57,7 +58,12 @@ def own_recording(
         )
     step = interval or spacing(Path(name), times, arms)
     start = grid_start(times, step)
-    rows, T = grid_index(Path(name), times, start, step, len(sensors))
+    first, last = rfc3339(float(times.min())), rfc3339(float(times.max()))
+    fix = (
+        f"The readings are from {first} to {last}. If the clock was wrong at one of these times, "
+        "select a period with --from and --to; or choose a longer --interval."
+    )
+    rows, T = grid_index(Path(name), times, start, step, len(sensors), fix)
     means, observed = bin_means(rows, arms, values, (T, len(sensors)))
     for column, has in zip(means.T, observed.T, strict=True):
         column[has] = without_rounding_error(column[has])

@@ -128,14 +128,13 @@ class Activations:
         deadline = began + (len(self.arms) + 1) * timeout
         return deadline if deadline - at >= MIN_REPLY_SHARE * timeout else None
 
-    def begin_interval(self, intervals: int) -> None:
-        """Remove the previous interval's activations, and increase `begun` by `intervals`."""
+    def begin_interval(self) -> None:
+        """Remove the previous interval's activations."""
         self.arms.clear()
         self.awaited.clear()
         self.undelivered.clear()
         self.resumed.clear()
         self.left = 0
-        self.begun += intervals
 
     def add(self, arm: int, at: float) -> None:
         """Add an activation of the sensor `arm` at time `at`; the reply of `arm` is awaited."""

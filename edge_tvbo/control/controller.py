@@ -57,6 +57,8 @@ snapshot was made:
 - After a kill, no further sensor is activated in this interval, because the killed process may
   have activated sensors after the snapshot.
 - The next interval gets a number that was not used before.
+- `DowntimeElapsed` lets the time since the snapshot pass for the model and the energy budget, so
+  that a reading before the next interval is not treated as if it was as old as the snapshot.
 """
 
 from typing import assert_never
@@ -90,6 +92,7 @@ from edge_tvbo.messages.events import (
     ClockUnset,
     DeadlineElapsed,
     DocumentsCleared,
+    DowntimeElapsed,
     Event,
     IgnoreRequested,
     IntervalElapsed,
@@ -109,6 +112,7 @@ from edge_tvbo.policy.base import Policy, SkippingPolicy
 # More intervals are skipped at once if the policy can do so. Fewer are ended one by one, so that
 # recordings with gaps give the same decisions as before, to the last bit.
 MAX_SINGLE_STEPS = 1000
+MAX_CATCH_UP = 10_000  # intervals that are ended one by one; the model does not age any further
 
 
 class Controller:
@@ -154,6 +158,10 @@ class Controller:
                 return commands + self._handle_reply(reply) if reply else commands
             case IntervalElapsed(at=at, intervals=intervals):
                 return self._next_interval(at, intervals)
+            case DowntimeElapsed(at=at, intervals=intervals):
+                self._pass_intervals(at, intervals)
+                state.skipped += intervals
+                return []
             case DeadlineElapsed(interval=interval, at=at):
                 if not state.activations.awaited or interval != state.interval:
                     return []
@@ -245,16 +253,25 @@ class Controller:
     def used(self) -> int:
         """Highest interval number that may have been used for the controller; -1 if there is none.
 
-        This process or a killed process may have used the number.
+        This process or a killed process may have used the number. The numbers of intervals that
+        passed during a downtime also count as used.
         """
         return self._state.used
+
+    @property
+    def newest(self) -> int:
+        """Highest number of an interval that may have begun for the controller; -1 if none has.
+
+        The numbers of intervals that passed during a downtime of the daemon do not count.
+        """
+        return self._state.used - self._state.skipped
 
     @property
     def begun(self) -> bool:
         """Whether an interval of the controller is running.
 
-        If `reserve_numbers` has reserved numbers above `interval`, no interval is running until the
-        next `IntervalElapsed`.
+        If `reserve_numbers` or `DowntimeElapsed` has increased `used` above `interval`, no interval
+        is running until the next `IntervalElapsed`.
         """
         return self._state.begun
 
@@ -410,25 +427,32 @@ class Controller:
     def _next_interval(self, at: float, intervals: int) -> list[Command]:
         state = self._state
         commands = self._timeouts.end_waiting(at)
+        self._pass_intervals(at, intervals)
+        state.interval, state.skipped = state.used, 0
+        state.reports.recommend([], at)
+        state.activations.begin_interval()
+        commands += state.update_alert(at)
+        return commands if state.paused else [*commands, *self._begin_interval(at)]
+
+    def _pass_intervals(self, at: float, intervals: int) -> None:
+        """Let `intervals` pass for the controller's model and budgets; the last began at `at`."""
+        state = self._state
         resets = self.policy.resets
         if state.interval >= 0:
             self._advance_policy(intervals)
         self._set_time(at)
-        state.interval = state.used = state.used + intervals
-        state.reports.recommend([], at)
-        state.activations.begin_interval(intervals)
+        state.used += intervals
+        state.activations.begun += intervals
         if state.energy:
             state.energy.advance(intervals)
         if self.policy.resets != resets:
             state.last_reset = rfc3339(at)
-        commands += state.update_alert(at)
-        return commands if state.paused else [*commands, *self._begin_interval(at)]
 
     def _advance_policy(self, intervals: int) -> None:
         if intervals > MAX_SINGLE_STEPS and isinstance(self.policy, SkippingPolicy):
             self.policy.skip(intervals)
             return
-        for _ in range(intervals):
+        for _ in range(min(intervals, MAX_CATCH_UP)):
             self.policy.advance()
 
     def _set_time(self, at: float) -> None:

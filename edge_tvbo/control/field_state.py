@@ -86,7 +86,8 @@ class FieldState:
         )
         self.activations = Activations(settings)
         self.interval = -1
-        self.used = -1  # the highest interval number that may have been used
+        self.used = -1  # the highest interval number that was skipped or may have been used
+        self.skipped = 0  # numbers up to `used` that were skipped because of a downtime
         self.began = 0.0
         self.selected = -1
         self.model_time: float | None = None  # time up to which time has passed for the model
@@ -209,6 +210,7 @@ class FieldState:
         self._restore_sensors(held)
         self._restore_counters(held, undelivered)
         self.interval = self.used = held.interval
+        self.skipped = 0
         self.began = held.began
         self.selected = held.selected
         self.model_time = model_time

@@ -22,12 +22,13 @@ from msgspec import Meta
 
 from edge_tvbo.config.controller_settings import ROUNDING
 from edge_tvbo.daemon.clock import RELEASED_AT, Clock
-from edge_tvbo.daemon.scheduler import MAX_CATCH_UP, AwaitedReply
+from edge_tvbo.daemon.scheduler import AwaitedReply
 from edge_tvbo.models.snapshot import DocumentFormat
 
 MAGIC = b"edge_tvbo state\n"
 FORMAT = 1
 MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # convert a body to the next format
+MAX_SKIPPED = 10_000  # intervals that a document of an old version can skip
 BOOT_VARIABLE = "EDGE_TVBO_BOOT_ID"  # the systemd unit sets this variable, and hides the file
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -47,11 +48,13 @@ class FieldCheckpoint(msgspec.Struct, frozen=True):
     """State of one field in a checkpoint."""
 
     controller: bytes
-    interval: IntervalNumber  # the highest used number
+    interval: IntervalNumber  # the highest used or skipped number
     reserved: IntervalNumber  # the highest reserved number
     every: Annotated[float, Meta(ge=1e-3, le=1e12)] | None  # interval in s; None: on-reading
     next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s from the anchor to the next interval
-    intervals: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 1  # next number minus last number
+    # Next number minus last number. Above 1 only in documents of old versions, in which the
+    # intervals of an earlier downtime have not passed for the controller.
+    intervals: Annotated[int, Meta(ge=1, le=MAX_SKIPPED)] = 1
     reply: AwaitedReply | None = None  # None: no reply was awaited at the anchor
 
 
@@ -67,7 +70,7 @@ class ResumePoint(NamedTuple):
     """The start of a field's next interval after a restart."""
 
     begins_in: float  # s from now
-    intervals: int  # number of the next interval minus number of the last interval
+    skipped: int  # intervals that passed during the downtime; the next interval is not included
 
 
 # --- the document as bytes ------------------------------------------------------------------------
@@ -144,38 +147,33 @@ def resume_point(
 
     >>> field = FieldCheckpoint(b"", 7, 9, every=600.0, next_in=400.0)
     >>> resume_point(field, 100.0, 600.0, final=True)
-    ResumePoint(begins_in=300.0, intervals=1)
+    ResumePoint(begins_in=300.0, skipped=0)
     >>> for final in (True, False): resume_point(field, 1500.0, 600.0, final=final)
-    ResumePoint(begins_in=0.0, intervals=2)
-    ResumePoint(begins_in=100.0, intervals=3)
+    ResumePoint(begins_in=0.0, skipped=1)
+    ResumePoint(begins_in=100.0, skipped=2)
     >>> resume_point(field, 1500.0, 60.0, final=True)
-    ResumePoint(begins_in=0.0, intervals=19)
+    ResumePoint(begins_in=0.0, skipped=18)
     """
     if field.every is None:
-        return ResumePoint(0.0, 1)
+        return ResumePoint(0.0, 0)
     every = every or field.every
     left = field.next_in - away
-    intervals = convert_intervals(field.intervals, field.every, every)
+    skipped = _skipped_before(field, field.every, every)
     if left > 0:
-        return ResumePoint(left, intervals)
+        return ResumePoint(left, skipped)
     begun = floor(-left / every)  # upper limit of the intervals that began and ended
     if final:
-        return ResumePoint(0.0, min(begun + intervals, MAX_CATCH_UP))
+        return ResumePoint(0.0, begun + skipped)
     begun += 1
-    return ResumePoint(begun * every + left, min(begun + intervals, MAX_CATCH_UP))
+    return ResumePoint(begun * every + left, begun + skipped)
 
 
-def convert_intervals(intervals: int, before: float | None, every: float | None) -> int:
-    """Convert `intervals` of a `FieldCheckpoint`, of `before` s each, to intervals of `every` s.
+def _skipped_before(field: FieldCheckpoint, former: float, every: float) -> int:
+    """Return the number of intervals that a checkpoint of an old version skips.
 
-    If one of the lengths is None ("on-reading"), return `intervals` unchanged.
-
-    >>> [convert_intervals(13, 600.0, every) for every in (60.0, 3600.0, None)]
-    [121, 3, 13]
+    The checkpoint counts them in intervals of `former` s; the result counts intervals of `every` s.
     """
-    if before is None or every is None:
-        return intervals
-    return 1 + min(floor((intervals - 1) * before / every + ROUNDING), MAX_CATCH_UP - 1)
+    return floor((field.intervals - 1) * former / every + ROUNDING)
 
 
 def used_number(field: FieldCheckpoint, away: float, every: float | None) -> int:
@@ -184,7 +182,7 @@ def used_number(field: FieldCheckpoint, away: float, every: float | None) -> int
     Killed processes wrote no checkpoint if the disk was full. They used one number for each
     interval since the checkpoint; their intervals had the former or the present length. The numbers
     that `resume_point` skips are not included: `resume_point` counts intervals of the present
-    length, at most `MAX_CATCH_UP`.
+    length.
 
     If the disk was full for several processes, a number can be used twice in any of these cases:
 
@@ -195,16 +193,15 @@ def used_number(field: FieldCheckpoint, away: float, every: float | None) -> int
 
     >>> field = FieldCheckpoint(b"", 7, 9, every=600.0, next_in=600.0)
     >>> [used_number(field, away, 3600.0) for away in (0.0, 36_000.0, 36e6)]
-    [9, 59, 50010]
+    [9, 59, 50009]
     """
     if field.every is None:
         return field.reserved
     counts = (
-        convert_intervals(field.intervals, field.every, each)
-        + max(0, 1 + floor((away - field.next_in) / each))
+        _skipped_before(field, field.every, each) + max(0, 1 + floor((away - field.next_in) / each))
         for each in (field.every, every or field.every)
     )
-    return field.reserved + max(counts) - resume_point(field, away, every, final=False).intervals
+    return field.reserved + max(counts) - resume_point(field, away, every, final=False).skipped
 
 
 def unknown_intervals(field: FieldCheckpoint, away: float, *, newest: bool) -> int:

@@ -48,10 +48,10 @@ from edge_tvbo.daemon.checkpoint_document import (
     unknown_intervals,
     used_number,
 )
-from edge_tvbo.daemon.clock import MAX_DRIFT_S
+from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED_AT
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.messages.events import ClockStepped
+from edge_tvbo.messages.events import ClockStepped, ClockUnset, DowntimeElapsed, Event
 from edge_tvbo.messages.formatting import counted, interval_text, rfc3339
 from edge_tvbo.models.snapshot import NewerFormatError
 
@@ -196,7 +196,7 @@ class Checkpoints:
     def _resume(self, document: Document, *, newest: bool) -> None:
         now = self._anchor()
         away = elapsed_between(document.anchor, now)
-        stepped = ClockStepped(now.wall - document.anchor.wall - away, now.wall)
+        clock_events = list(_clock_events(document.anchor, now, away))
         final = document.final and newest
         observations = []
         log_removed("state", document.fields.keys() - self._controllers.keys())
@@ -208,10 +208,10 @@ class Checkpoints:
             continues = restore_controller("state", name, controller, field.controller)
             if continues or controller.policy.observations:
                 observations.append(controller.policy.observations)
-            if abs(stepped.by) > MAX_DRIFT_S:
-                controller.handle(stepped)
-            every, *_ = self._scheduler.next_interval(name)
-            begins_in, intervals = resume_point(field, away, every, final=final)
+            for event in clock_events:
+                controller.handle(event)
+            every, _ = self._scheduler.next_interval(name)
+            begins_in, skipped = resume_point(field, away, every, final=final)
             unknown = 0 if final else unknown_intervals(field, away, newest=newest)
             controller.reserve_numbers(
                 field.interval if final else used_number(field, away, every), unknown
@@ -220,7 +220,11 @@ class Checkpoints:
             reply = field.reply if continues and controller.keeps_waiting else None
             if reply:
                 reply = replace(reply, due_in=reply.due_in - away)
-            self._scheduler.resume(name, begins_in, intervals, reply)
+            self._scheduler.resume(name, begins_in, reply)
+            if every is None:
+                controller.handle(DowntimeElapsed(now.wall, skipped))
+            elif skipped:
+                controller.handle(DowntimeElapsed(now.wall + begins_in - every, skipped))
         log.info(
             "state: restored from %s: %s, %s in their models",
             rfc3339(round(document.anchor.wall, 3)),
@@ -301,17 +305,16 @@ class Checkpoints:
 
         This part reserves numbers for the intervals that can begin in the next 2 * `wait` seconds.
         """
-        begun = self._controllers[name].used
-        every, next_in, intervals = self._scheduler.next_interval(name)
-        number = begun + intervals - 1  # also counts intervals that elapsed before this process
+        used = self._controllers[name].used
+        every, next_in = self._scheduler.next_interval(name)
         reply = self._scheduler.awaited_reply(name)
         if every is None:
-            reserved = self._reserve(name, number, at, wait)
+            reserved = self._reserve(name, used, at, wait)
         else:
             usable = ceil(wait / every) + 2
-            self._reserved_until[name] = number + usable
-            reserved = number + 2 * usable
-        return FieldCheckpoint(snapshot, begun, reserved, every, next_in, intervals, reply)
+            self._reserved_until[name] = used + usable
+            reserved = used + 2 * usable
+        return FieldCheckpoint(snapshot, used, reserved, every, next_in, reply=reply)
 
     def _reserve(self, name: str, begun: int, at: float, wait: float) -> int:
         """Reserve numbers above `begun` for an "on-reading" field; return the last of them."""
@@ -321,6 +324,18 @@ class Checkpoints:
         self._reserved_until[name] = int(min(begun + usable, end)) - RESERVE_MARGIN
         self._reserves[name] = _Reserve(at, begun, usable, begun + 2 * usable)
         return begun + 2 * usable
+
+
+def _clock_events(before: Anchor, now: Anchor, away: float) -> Iterator[Event]:
+    """Yield what a restored controller must know of the wall clock before time passes for it.
+
+    The checkpoint was written at the moment `before`, which is `away` seconds before `now`.
+    """
+    by = now.wall - before.wall - away
+    if abs(by) > MAX_DRIFT_S:
+        yield ClockStepped(by, now.wall)
+    if now.wall < RELEASED_AT:
+        yield ClockUnset()
 
 
 def _encoded(document: Document) -> bytes | None:

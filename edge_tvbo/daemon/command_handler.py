@@ -42,7 +42,7 @@ class CommandHandler:
         controllers: Mapping[str, Controller],
         health: Callable[[], Health],
         decisions: Callable[[], dict[str, Decision]],
-        next_interval: Callable[[str], tuple[float | None, float, int]],
+        next_interval: Callable[[str], tuple[float | None, float]],
     ) -> None:
         self._controllers = controllers
         self._health = health
@@ -141,7 +141,7 @@ class CommandHandler:
         if shortage := self._controllers[field].energy_shortage(sensor):
             raise PayloadError("no-energy", f"{shortage}, so it cannot be activated now.")
         if not self._controllers[field].begun:
-            interval, begins_in, _ = self._next_interval(field)
+            interval, begins_in = self._next_interval(field)
             begins = rfc3339(ceil(at + max(0.0, begins_in)))
             when = "" if interval is None else f", at {begins}"
             raise PayloadError(

@@ -234,5 +234,5 @@ def _is_newest_of(controller: Controller, decision: Decision) -> bool:
     sensor was removed, the decision is of another field.
     """
     field = controller.policy.field
-    is_latest = decision.interval == controller.used
+    is_latest = decision.interval == controller.newest
     return is_latest and decision.unit == field.unit and decision.sensor in field.sensors

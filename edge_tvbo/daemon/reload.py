@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge_tvbo.config.errors import ConfigErrors
-from edge_tvbo.daemon.checkpoint_document import convert_intervals
 from edge_tvbo.daemon.checkpoints import log_removed, restore_controller
 from edge_tvbo.daemon.daemon import Daemon
 from edge_tvbo.errors import EdgeTvboError, error_text
@@ -66,12 +65,10 @@ def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
     controller = successor.controllers[name]
     continues = restore_controller("reload", name, controller, before.snapshot())
     controller.reserve_numbers(before.used)
-    former, begins_in, intervals = daemon.scheduler.next_interval(name)
-    every, *_ = successor.scheduler.next_interval(name)
-    intervals = convert_intervals(intervals, former, every)
+    _, begins_in = daemon.scheduler.next_interval(name)
     reply = daemon.scheduler.awaited_reply(name)
     waits = continues and controller.keeps_waiting
-    successor.scheduler.resume(name, begins_in, intervals, reply if waits else None)
+    successor.scheduler.resume(name, begins_in, reply if waits else None)
 
 
 def _log_left_databases(daemon: Daemon, successor: Daemon) -> None:

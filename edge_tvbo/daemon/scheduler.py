@@ -11,8 +11,6 @@ from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.messages.commands import MIN_REPLY_SHARE, Activate, Command, Recommend, Record
 from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed
 
-MAX_CATCH_UP = 10_000  # intervals that one event can end; the model is advanced by all of them
-
 
 class AwaitedReply(msgspec.Struct, frozen=True):
     """A field's pending deadline for replies, which survives a restart or a reload."""
@@ -67,19 +65,19 @@ class Scheduler:
         """Return whether the scheduled intervals of all fields have ended."""
         return self.next_due() == inf
 
-    def next_interval(self, field: str) -> tuple[float | None, float, int]:
-        """Return a field's ``(interval, begins_in, intervals)``; `interval` is the length in s.
+    def next_interval(self, field: str) -> tuple[float | None, float]:
+        """Return a field's ``(interval, begins_in)``; `interval` is the length in s.
 
-        `resume` describes `begins_in` and `intervals`. For a field with the interval "on-reading",
-        the result is (None, 0, 1). For a field whose first interval awaits the start of the
-        schedule, `begins_in` is 0.
+        `resume` describes `begins_in`. For a field with the interval "on-reading", the result is
+        (None, 0). For a field whose first interval awaits the start of the schedule, `begins_in` is
+        0.
         """
         timer = self._timers[field]
         if timer.interval is None:
-            return None, 0.0, 1
+            return None, 0.0
         awaits_start = self._latest_start is not None and not timer.planned
         begins_in = 0.0 if awaits_start else timer.next - self._clock.elapsed()
-        return timer.interval, begins_in, timer.skipped + 1
+        return timer.interval, begins_in
 
     def awaited_reply(self, field: str) -> AwaitedReply | None:
         """Return the pending deadline of a field, for `resume`; None if no reply is awaited."""
@@ -101,13 +99,10 @@ class Scheduler:
             if not timer.planned:
                 timer.next = self._clock.elapsed()
 
-    def resume(
-        self, field: str, begins_in: float, intervals: int, reply: AwaitedReply | None = None
-    ) -> None:
+    def resume(self, field: str, begins_in: float, reply: AwaitedReply | None = None) -> None:
         """Schedule the start of a field's next interval, `begins_in` seconds from now.
 
-        If `begins_in` is 0, the next interval begins as soon as the schedule starts. `intervals` is
-        1 plus the number of intervals that are skipped before the next interval.
+        If `begins_in` is 0, the next interval begins as soon as the schedule starts.
         `reply` is the reply that the running interval still awaits, or None. If a reply is awaited
         and the field has the interval "on-reading", the next interval begins after the reply,
         whatever `begins_in` is.
@@ -115,7 +110,6 @@ class Scheduler:
         timer = self._timers[field]
         timer.planned = begins_in != 0.0
         timer.next = self._clock.elapsed() + min(begins_in, timer.interval or 0.0)
-        timer.skipped = intervals - 1
         if reply:
             due_in = min(max(0.0, reply.due_in), timer.interval or inf)
             timer.await_reply(reply.interval, self._clock.elapsed(), due_in)
@@ -182,7 +176,6 @@ class _FieldTimer:
         self.next = first
         self.planned = False  # whether `resume` has set `next` to a later time
         self.left = left  # number of intervals that have not begun yet
-        self.skipped = 0  # intervals that elapsed before this scheduler existed
         self.deadline = inf
         self.awaited = 0  # number of sensors that must reply before the deadline
         self.max_deadline = inf  # latest deadline of the interval, for any number of activations
@@ -207,17 +200,12 @@ class _FieldTimer:
         return self.next if self.deadline == inf and self.left > 0 else inf
 
     def begin(self, clock: Clock) -> IntervalElapsed:
-        """Begin the field's next scheduled interval; return the event that announces it.
-
-        After a long suspension, the event counts at most `MAX_CATCH_UP` intervals, as after a long
-        downtime. The schedule skips the other intervals.
-        """
-        skipped, self.skipped = self.skipped, 0
+        """Begin the field's next scheduled interval; return the event that announces it."""
         if self.interval is None:
             at, self.next = self.next, inf
-            return IntervalElapsed(clock.wall(at), 1 + skipped)
+            return IntervalElapsed(clock.wall(at))
         intervals = clock.catch_up(self.next, self.interval)
         at = self.next + (intervals - 1) * self.interval
         self.next = at + self.interval
         self.left -= intervals
-        return IntervalElapsed(clock.wall(at), min(intervals + skipped, MAX_CATCH_UP))
+        return IntervalElapsed(clock.wall(at), intervals)

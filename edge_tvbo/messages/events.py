@@ -40,6 +40,13 @@ class IntervalElapsed(msgspec.Struct, frozen=True):
     intervals: int = 1  # number of intervals since the last such event; 1 for the first
 
 
+class DowntimeElapsed(msgspec.Struct, frozen=True):
+    """Time has passed while the daemon was not running, and no interval has begun since then."""
+
+    at: float  # when the last of the `intervals` began; the present time if there are none
+    intervals: int  # number of intervals that would have begun; 0 with interval = "on-reading"
+
+
 class DeadlineElapsed(msgspec.Struct, frozen=True):
     """The activated sensor of interval number `interval` did not reply in time."""
 
@@ -142,6 +149,7 @@ Event = (
     | BatteryReported
     | Unreadable
     | IntervalElapsed
+    | DowntimeElapsed
     | DeadlineElapsed
     | ActivationUndelivered
     | LinkLost

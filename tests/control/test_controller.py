@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from support.controllers import controller_settings
 from support.naive import se
 
+from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.control import history_text
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.controller_state import MAX_REASONS
@@ -26,6 +27,7 @@ from edge_tvbo.messages.events import (
     ActivationRequested,
     ActivationUndelivered,
     DeadlineElapsed,
+    DowntimeElapsed,
     IntervalElapsed,
     LinkLost,
     LinkRestored,
@@ -36,6 +38,7 @@ from edge_tvbo.messages.events import (
 )
 from edge_tvbo.messages.history import HistoryEntry
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.snapshot import decode_snapshot
 from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy, policies
 from edge_tvbo.policy.model_free import ModelFreePolicy
@@ -68,6 +71,32 @@ def begin(controller, at, intervals=1):
 
 def reading(sensor, value, at, **more):
     return Reading(sensor, value, at=at, received=more.pop("received", at), **more)
+
+
+@pytest.mark.parametrize("event", [IntervalElapsed, DowntimeElapsed])
+@pytest.mark.parametrize(("name", "aged"), [("gp-ucb", 10_000), ("auto", 10**9)])
+def test_a_long_downtime_counts_completely_except_for_the_age_of_most_models(name, aged, event):
+    """Ending so many intervals one by one would block the daemon for hours."""
+    energy = EnergySettings(cost=1.0, field_budget=2.0, period=86_400.0)
+    field = field_of(structure=prior_structure(K, 60.0) if name == "auto" else None)
+    controller = controller_of(name, field, interval=60.0, energy=energy)
+    begin(controller, 0.0)
+    assert controller.health().energy.left == 1.0
+    controller.handle(event(6e10, 10**9))
+    assert decode_snapshot(name, None, controller.policy.snapshot())["time"] == aged
+    assert controller.health().energy.left == (2.0 if event is DowntimeElapsed else 1.0)
+    assert controller.used == 10**9
+
+
+def test_between_a_downtime_and_the_next_interval_no_interval_is_running():
+    controller = controller_of()
+    begin(controller, 0.0)
+    assert controller.handle(DowntimeElapsed(5 * STEP, 5)) == []
+    assert (controller.interval, controller.newest, controller.used) == (0, 0, 5)
+    assert not controller.begun
+    assert of(Record, controller.handle(DeadlineElapsed(0, 5 * STEP + 1)))[0].interval == 0
+    assert begin(controller, 6 * STEP).interval == 6
+    assert (controller.newest, controller.begun) == (6, True)
 
 
 def miss(controller, at):

@@ -11,7 +11,6 @@ from edge_tvbo.daemon import checkpoint_document
 from edge_tvbo.daemon.checkpoint_document import (
     BOOT_VARIABLE,
     FORMAT,
-    MAX_CATCH_UP,
     MIGRATIONS,
     Anchor,
     Document,
@@ -65,15 +64,30 @@ def test_next_interval_begins_after_the_running_one_and_within_an_interval(
     every, share, away, final
 ):
     next_in = share * every
-    begins_in, intervals = resume_point(
+    begins_in, skipped = resume_point(
         FieldCheckpoint(b"", 3, 9, every, next_in), away, every, final=final
     )
     assert begins_in >= next_in - away - 1e-9 * away
     assert 0.0 <= begins_in <= every * (1 + 1e-9) + 1e-9 * away
-    assert 1 <= intervals <= MAX_CATCH_UP
-    if not final:  # at a multiple of the interval, as in the process before
-        off = (away + begins_in - next_in) / every
-        assert off == pytest.approx(round(off), abs=1e-6 + 1e-12 * off * away / every)
+    overdue = (away - next_in) / every
+    tolerance = 1e-6 + 1e-14 * away / every
+    if final:
+        assert skipped <= max(0.0, overdue) + tolerance
+        assert skipped >= overdue - 1.0 - tolerance
+    else:  # at a multiple of the interval, as in the process before
+        assert skipped == pytest.approx(overdue + begins_in / every, abs=tolerance)
+
+
+@pytest.mark.parametrize(("every", "skipped"), [(60.0, 120), (600.0, 12), (3600.0, 2)])
+@pytest.mark.parametrize("final", [True, False])
+def test_skipped_intervals_in_a_document_of_an_old_version_have_the_present_length(
+    every, skipped, final
+):
+    """Old versions let the intervals of a downtime pass only with the first interval."""
+    field = FieldCheckpoint(b"", 3, 9, 600.0, 50.0, intervals=13)
+    assert resume_point(field, 0.0, every, final=final) == (50.0, skipped)
+    _, later = resume_point(field, 50.0 + every, every, final=final)
+    assert later == skipped + (1 if final else 2)
 
 
 @given(TIMES, TIMES, st.floats(-1e12, 1e12), st.sampled_from(["", "x"]))

@@ -10,14 +10,20 @@ from hypothesis import strategies as st
 from support.controllers import energy_settings
 from support.lives import BOOT, NOW, Life, Memory, Time
 
-from edge_tvbo.config.energy_settings import EnergySettings
+from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
 from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.daemon import checkpoints
 from edge_tvbo.daemon.checkpoint_document import Anchor, decode
 from edge_tvbo.daemon.checkpoints import RESERVED_NUMBERS
 from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.documents import LastReading
-from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.messages.events import (
+    BatteryReported,
+    ClockStepped,
+    ClockUnset,
+    IntervalElapsed,
+    Reading,
+)
 from edge_tvbo.models import snapshot
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import prior_structure
@@ -255,7 +261,7 @@ def test_intervals_that_elapsed_before_a_start_have_the_present_length(timed, ev
     assert (number, at) == (intervals, timed.now.wall - 50.0)
 
 
-def test_skipped_intervals_of_two_stops_have_the_present_length(timed):
+def test_intervals_of_a_downtime_have_the_length_of_the_start_that_ends_it(timed):
     stored = []
     life = Life(timed, stored)
     life.live(550.0)
@@ -263,7 +269,148 @@ def test_skipped_intervals_of_two_stops_have_the_present_length(timed):
     timed.move(7200.0)
     Life(timed, stored).checkpoints.close()
     later = Life(timed, stored, every=3600.0)
-    assert later.live(0.0)[0][0] == 3
+    assert later.live(0.0)[0][0] == 13
+
+
+# --- readings before the first interval -----------------------------------------------------------
+
+COUPLED = np.array([[1.0, 0.5], [0.5, 1.0]])
+HALF_A_DAY = 43_200.0
+
+
+def learner(name, every):
+    """Return a policy that learns; `auto` has the model of a field without recorded days."""
+    if name == "auto":
+        structure = prior_structure(COUPLED, every or 0.0)
+        return make_policy(name, SensorField(("a", "b"), COUPLED, 0.01, structure=structure))
+    return make_policy(name, SensorField(("a", "b"), COUPLED, 0.01), epsilon=0.1)
+
+
+def hot_field(clock, kept, name, every, **limits):
+    """Return a run of a daemon whose sensors have sent 2.0."""
+    life = Life(clock, kept, every=every, policy=learner(name, every), **limits)
+    for _, event in life.schedule.due():
+        life.commands(event)
+    for sensor in ("a", "b"):
+        life.commands(Reading(sensor, 2.0, clock.now.wall, clock.now.wall))
+    return life
+
+
+@pytest.mark.parametrize(
+    ("name", "every", "end", "began", "intervals"),
+    [
+        ("tv-gp-ucb", 600.0, "kill", HALF_A_DAY, 72),
+        ("tv-gp-ucb", 600.0, "stop", HALF_A_DAY - 300.0, 71),  # the 72nd begins at once
+        ("auto", 600.0, "kill", HALF_A_DAY, 72),
+        ("auto", 600.0, "stop", HALF_A_DAY - 300.0, 71),
+        ("auto", None, "kill", HALF_A_DAY + 300.0, 1),
+        ("auto", None, "stop", HALF_A_DAY + 300.0, 1),
+    ],
+)
+def test_a_reading_before_the_first_interval_updates_the_model_after_the_downtime(
+    timed, name, every, end, began, intervals
+):
+    """It moved the estimates of the time of the state file, which then counted as read 12 h ago."""
+    kept, options = [], {"on_reading": every is None}
+    life = hot_field(timed, kept, name, every, **options)
+    life.checkpoints.close() if end == "stop" else life.checkpoints.save()
+    twin = Life(timed, [], every=every, policy=learner(name, every), **options).controller
+    twin.restore(life.controller.snapshot())
+    timed.reboot(HALF_A_DAY + 300.0)
+
+    later = Life(timed, kept, every=every, policy=learner(name, every), **options)
+    twin.handle(IntervalElapsed(NOW + began, intervals))
+    np.testing.assert_allclose(later.controller.policy.posterior(), twin.policy.posterior())
+    at = timed.now.wall
+    for controller in (later.controller, twin):
+        controller.handle(Reading("a", 0.0, at, at))
+    np.testing.assert_allclose(later.controller.policy.posterior(), twin.policy.posterior())
+
+
+def test_the_first_interval_after_a_downtime_is_one_interval_later(timed):
+    kept = []
+    life = hot_field(timed, kept, "tv-gp-ucb", 600.0)
+    life.checkpoints.close()
+    timed.move(HALF_A_DAY)
+    later = Life(timed, kept, policy=learner("tv-gp-ucb", 600.0))
+    mean, _ = later.controller.policy.posterior()
+    assert later.live(0.0)[0][0] == 72
+    np.testing.assert_allclose(later.controller.policy.posterior()[0], 0.9**0.5 * mean)
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+@pytest.mark.parametrize("every", [600.0, None])
+def test_a_downtime_does_not_pass_twice_if_the_process_ends_before_its_first_interval(
+    timed, every, end
+):
+    kept, options = [], {"on_reading": every is None}
+    first = hot_field(timed, kept, "auto", every, **options)
+    first.checkpoints.close() if end == "stop" else first.checkpoints.save()
+    timed.reboot(HALF_A_DAY + 300.0)
+    second = Life(timed, kept, every=every, policy=learner("auto", every), **options)
+    second.checkpoints.close() if end == "stop" else second.checkpoints.save()
+    third = Life(timed, kept, every=every, policy=learner("auto", every), **options)
+    posteriors = [each.controller.policy.posterior() for each in (second, third)]
+    np.testing.assert_allclose(*posteriors)
+    assert third.controller.policy.observations == 2
+
+
+@pytest.mark.parametrize("every", [600.0, None])
+def test_no_time_passes_for_the_model_if_the_clock_is_not_set_after_a_boot(timed, every):
+    """The time of the model would be 1970, and half a century would pass when the clock is set."""
+    kept, options = [], {"on_reading": every is None}
+    life = hot_field(timed, kept, "auto", every, **options)
+    life.checkpoints.close()
+    twin = Life(timed, [], every=every, policy=learner("auto", every), **options).controller
+    twin.restore(life.controller.snapshot())
+    twin.handle(ClockUnset())
+    timed.reboot(HALF_A_DAY, wall=30.0)
+    later = Life(timed, kept, every=every, policy=learner("auto", every), **options).controller
+    np.testing.assert_allclose(later.policy.posterior(), twin.policy.posterior())
+    for controller in (twin, later):
+        controller.handle(ClockStepped(NOW + HALF_A_DAY - 30.0, NOW + HALF_A_DAY))
+        controller.handle(IntervalElapsed(NOW + HALF_A_DAY))
+    np.testing.assert_allclose(later.policy.posterior(), twin.policy.posterior())
+
+
+def test_a_battery_charge_before_the_first_interval_is_not_as_old_as_the_state(timed):
+    """It counted as reported 12 h ago, so the empty battery was ignored."""
+    kept = []
+    battery = BatterySettings(topic="{sensor}", least=20.0, max_age=HALF_A_DAY / 2)
+    energy = EnergySettings(cost=1.0, battery=battery)
+    Life(timed, kept, energy=energy, interval=600.0).live(100.0)
+    timed.reboot(HALF_A_DAY)
+    later = Life(timed, kept, energy=energy, interval=600.0)
+    for sensor in ("a", "b"):
+        later.commands(BatteryReported(sensor, 5.0, timed.now.wall))
+    assert later.live(600.0) == []
+
+
+def test_a_budget_is_available_again_after_a_downtime_of_any_number_of_intervals(timed):
+    """A downtime of a day and a half counted as 10 000 intervals: 3 hours with this interval."""
+    kept, energy = [], EnergySettings(cost=1.0, field_budget=2.0, period=86_400.0)
+    options = {"every": 1.0, "interval": 1.0, "energy": energy}
+    life = Life(timed, kept, **options)
+    life.live(100.0, step=1.0)
+    life.checkpoints.close()
+    assert life.controller.health().energy.left == 0.0
+    timed.reboot(1.5 * 86_400.0)
+    later = Life(timed, kept, **options)
+    assert later.live(0.0)[0][0] == 101 + 129_600
+    assert later.controller.health().energy.left == 1.0
+
+
+def test_after_a_stop_the_number_of_the_last_decision_is_known_despite_a_downtime(timed):
+    """The daemon publishes this decision again."""
+    kept = []
+    life = Life(timed, kept)
+    life.live(700.0)
+    life.checkpoints.close()
+    timed.move(HALF_A_DAY)
+    later = Life(timed, kept).controller
+    assert (later.newest, later.used, later.begun) == (1, 72, False)
+    killed = Life(timed, kept).controller
+    assert killed.newest > 1
 
 
 @pytest.mark.parametrize("away", [50_000.0, 1e7])  # 1e7 s are more than MAX_CATCH_UP intervals

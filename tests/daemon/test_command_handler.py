@@ -29,9 +29,7 @@ BATTERY = EnergySettings(battery=BatterySettings(topic="{sensor}"))
 
 def handler_of(controller, begins_in=600.0, interval=600.0):
     """Return a handler of one field, whose next interval begins `begins_in` seconds from now."""
-    return CommandHandler(
-        {"heat": controller}, lambda: None, dict, lambda _: (interval, begins_in, 1)
-    )
+    return CommandHandler({"heat": controller}, lambda: None, dict, lambda _: (interval, begins_in))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 from weakref import ref
 
+import numpy as np
 import pytest
 from support.controllers import AdviseSettings
 from support.lives import Life, Time
@@ -106,12 +107,13 @@ def begun_and_reloaded(clock, changed=None, reloads=1, **settings):
     return began, lives[-1]
 
 
-def test_intervals_that_elapsed_before_a_start_have_the_length_of_a_reload_that_follows(
+def test_intervals_of_a_downtime_do_not_pass_again_at_a_reload_before_the_first_interval(
     monkeypatch,
 ):
     clock, stored = Time(), []
     monkeypatch.setattr(checkpoints.time, "monotonic", lambda: clock.now.monotonic)
     life = Life(clock, stored)
+    life.controller.policy.observe(0, 2.0)
     life.live(550.0)
     life.checkpoints.close()
     clock.move(7200.0)
@@ -121,8 +123,11 @@ def test_intervals_that_elapsed_before_a_start_have_the_length_of_a_reload_that_
         for each in lives
     )
     transfer_state("lab", before, successor)
-    assert before.scheduler.next_interval("lab")[2] == 13
-    assert successor.scheduler.next_interval("lab")[2] == 3
+    both = [each.controllers["lab"] for each in (before, successor)]
+    assert [each.used for each in both] == [12, 12]
+    posteriors = [each.policy.posterior() for each in both]
+    np.testing.assert_array_equal(*posteriors)
+    assert posteriors[0][0][0] == pytest.approx(2.0 / 1.01 * 0.9**6)  # half of 12, of a mean
 
 
 def test_after_a_reload_within_a_longer_interval_the_next_one_begins_within_the_shorter_length():

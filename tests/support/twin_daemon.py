@@ -25,7 +25,7 @@ from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.messages import events
 from edge_tvbo.messages.commands import Activate, Notify, Record, Reject
-from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.messages.events import DowntimeElapsed, IntervalElapsed, Reading
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import decode_snapshot
 from edge_tvbo.policy import make_policy
@@ -48,10 +48,14 @@ class Twin:
 
     def begin(self, intervals):
         """Begin an interval, which is `intervals` after the one before."""
+        self.age(intervals)
+        self.begun = True
+
+    def age(self, intervals):
+        """Let so many intervals pass, unless no interval has begun yet."""
         for _ in range(intervals if self.begun else 0):
             self.mean = np.sqrt(1 - EPSILON) * self.mean
             self.covariance = (1 - EPSILON) * self.covariance + EPSILON * PRIOR
-        self.begun = True
 
     def learn(self, sensor, value):
         arm = SENSORS.index(sensor)
@@ -261,6 +265,8 @@ class Process:
         match event:
             case IntervalElapsed(intervals=intervals):
                 self.disk.twin.begin(intervals)
+            case DowntimeElapsed(intervals=intervals):
+                self.disk.twin.age(intervals)
             case Reading(sensor=sensor, value=value):
                 if not any(isinstance(each, Reject) for each in commands):
                     self.disk.twin.learn(sensor, value)

@@ -3,8 +3,8 @@
     LD_PRELOAD=faults.so PYTHONMALLOC=malloc python -m support.injection.memory POLICY EVERY
 
 Either the state is restored, or the process ends, by an exception or, in an extension that does not
-check its allocations, by a signal. Then the next start restores the state, to the last bit. One
-line of JSON is printed.
+check its allocations, by a signal. Then the next start restores the state, to the last bit, and
+lets the interval pass in which no process ran. One line of JSON is printed.
 """
 
 import json
@@ -22,6 +22,7 @@ from support.lives import Time
 
 from edge_tvbo.daemon.checkpoint_document import decode
 from edge_tvbo.daemon.checkpoints import Checkpoints
+from edge_tvbo.messages.events import DowntimeElapsed
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
 
@@ -47,9 +48,18 @@ class Start:
             clock.is_stepped,
         )
 
-    def has(self, document):
-        """Return whether the field is that of `document`, to the last bit."""
-        return self.life.controller.snapshot() == document.fields["lab"].controller
+    def has(self, expected):
+        """Return whether the snapshot of the field is `expected`, to the last bit."""
+        return self.life.controller.snapshot() == expected
+
+
+def after_downtime(document, policy, clock):
+    """Return the snapshot of the field in `document` when the interval has begun that is due."""
+    made = make_policy(policy, FIELD, **PARAMETERS[policy])
+    controller = Daemon(Time(clock.now), [], policy=made).controller
+    controller.restore(document.fields["lab"].controller)
+    controller.handle(DowntimeElapsed(clock.now.wall, intervals=1))
+    return controller.snapshot()
 
 
 def write(directory, files):
@@ -82,7 +92,7 @@ def tried(policy, every):
         made = make_policy(policy, FIELD, **PARAMETERS[policy])
         Daemon(clock, FileStore(directory, "k"), policy=made).run(INTERVALS)
         files = {each.name: each.read_bytes() for each in directory.iterdir()}
-        document = decode(files["k.state"])
+        expected = after_downtime(decode(files["k.state"]), policy, clock)
         Start(directory, policy, clock).checkpoints.restore()  # compiles and imports
         write(directory, files)
         faults.arm_allocations(NEVER)
@@ -96,7 +106,7 @@ def tried(policy, every):
                 violations.append(f"allocation {number}: the state is taken for damaged")
             following = Start(directory, policy, clock)
             following.checkpoints.restore()
-            if not following.has(document):
+            if not following.has(expected):
                 violations.append(f"allocation {number}: the next start does not restore the state")
     return {"allocations": counted, "endings": endings, "violations": violations}
 

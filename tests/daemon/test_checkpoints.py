@@ -373,6 +373,28 @@ def test_no_time_passes_for_the_model_if_the_clock_is_not_set_after_a_boot(timed
     np.testing.assert_allclose(later.policy.posterior(), twin.policy.posterior())
 
 
+@pytest.mark.parametrize("wall", [30.0, NOW])  # not set, or the time of the last shutdown
+@pytest.mark.parametrize("every", [600.0, None])
+def test_if_the_clock_is_set_before_the_first_interval_auto_ages_before_the_next_reading(
+    timed, wall, every
+):
+    """On a gateway without a real-time clock, the length of the downtime is not known before."""
+    kept, options = [], {"on_reading": every is None}
+    hot_field(timed, kept, "auto", every, **options).checkpoints.save()
+    at, lives = NOW + HALF_A_DAY, []
+    for clock in (at, wall):
+        timed.now = BOOT
+        timed.reboot(HALF_A_DAY, clock)
+        lives.append(Life(timed, list(kept), every=every, policy=learner("auto", every), **options))
+    twin, later = (each.controller for each in lives)
+    later.handle(ClockStepped(at - wall, at))
+    for controller in (twin, later):
+        controller.handle(Reading("a", 0.0, at, at))
+    np.testing.assert_allclose(
+        later.policy.posterior(), twin.policy.posterior(), rtol=1e-6, atol=1e-9
+    )
+
+
 def test_a_battery_charge_before_the_first_interval_is_not_as_old_as_the_state(timed):
     """It counted as reported 12 h ago, so the empty battery was ignored."""
     kept = []

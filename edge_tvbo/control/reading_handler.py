@@ -153,7 +153,7 @@ class ReadingHandler:
         """
         state = self._state
         outcome = state.faults.test(
-            arm, reading.value, self._predicted_reading(prior), reading.received, state.interval
+            arm, reading.value, self._predicted_reading(prior), reading.received, state.used
         )
         commands: list[Command] = []
         if outcome.event:
@@ -210,7 +210,7 @@ class ReadingHandler:
         state = self._state
         if is_reply and not state.recommends:
             state.health.mark_implausible(arm)
-        if not state.implausible.note(arm, reading.value, state.interval):
+        if not state.implausible.note(arm, reading.value, state.used):
             return []
         text = (
             f"{state.name(reading.sensor)} sent {detail}. The reading is not used; check the"

@@ -10,7 +10,12 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.implausible_readings import ImplausibleReadings
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Notify, Reject
-from edge_tvbo.messages.events import IgnoreRequested, IntervalElapsed, Reading
+from edge_tvbo.messages.events import (
+    DowntimeElapsed,
+    IgnoreRequested,
+    IntervalElapsed,
+    Reading,
+)
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
 
@@ -51,6 +56,17 @@ def test_notice_log_and_health_name_the_sensor_the_value_and_the_range():
     assert "Attic sent 85 °C; plausible: -40 to 60 °C" in notice.text
     assert (rejected.source, rejected.detail) == ("b", "85 °C; plausible: -40 to 60 °C")
     assert controller.health().implausible == {"b": "85 °C; plausible: -40 to 60 °C"}
+
+
+def test_after_a_downtime_the_next_implausible_reading_is_reported_before_the_first_interval():
+    """It was taken for a second one in the interval of the state file."""
+    controller = controller_of(plausible=RANGE)
+    assert read(controller, 85.0)[0]
+    assert read(controller, 21.0, 6.0) == ([], [])
+    assert not read(controller, 85.0, 7.0)[0]
+    assert read(controller, 22.0, 8.0) == ([], [])
+    controller.handle(DowntimeElapsed(43_200.0, 432))
+    assert read(controller, 85.0, 43_205.0)[0]
 
 
 def test_range_of_standard_deviations_is_named_in_the_unit_of_the_readings():

@@ -23,7 +23,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import MAX_DRIFT, StructuralModel, mirrored, prior_structure
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import build_policy
-from edge_tvbo.policy.auto_settings import AutoSettings
+from edge_tvbo.policy.auto_settings import TRAINED
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.policy.model_free import ModelFreePolicy
 
@@ -162,12 +162,12 @@ def _with_interval(model: StructuralModel, settings: FieldSettings) -> Structura
 
     The fitted model has the interval of the recording to which it was fitted.
 
-    If the configured interval is "on-reading", the interval of the model becomes 0 for the policy
-    `auto`, which measures how long each interval is. For other policies, the model is not changed:
-    they assume that each interval is as long as in the recording.
+    If the configured interval is "on-reading", the interval of the model becomes 0 for the policies
+    that use the model, which measure how long each interval is. For other policies, the model is
+    not changed, so that their snapshots of version 0.1.0 stay valid.
     """
     interval = _interval(settings)
-    if interval is None and not isinstance(settings.policy, AutoSettings):
+    if interval is None and not isinstance(settings.policy, TRAINED):
         return model
     return replace(model, interval=interval or 0.0)
 

@@ -58,6 +58,10 @@ class KalmanUcb(UpperConfidence):
         """Set the time at which the interval of `kalman-ucb` began, in s since 1970, UTC."""
         self._around_course.set_time(at)
 
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass for the model of `kalman-ucb` while the time of day is unknown."""
+        self._around_course.pass_time(seconds)
+
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
         """Return the ends of the interval in which `kalman-ucb` expects `share` of the readings."""
         known = self.prediction(arm)

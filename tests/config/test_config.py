@@ -1494,6 +1494,34 @@ def test_a_fitted_model_keeps_its_pace_and_its_side_in_other_intervals_and_objec
             assert found == pytest.approx(known, rel=0.02), each
 
 
+def test_the_textbook_baseline_measures_intervals_that_end_with_a_reading(tmp_path):
+    """Replies every second aged a fitted model by the interval of the recording, each time."""
+    rng = np.random.default_rng(0)
+    rest = np.zeros((192, 2))
+    for t in range(1, len(rest)):
+        rest[t] = 0.9 * rest[t - 1] + rng.standard_normal(2)
+    readings = 20.0 + rest
+    write(tmp_path / "lab.json", with_structure(train(readings, ("a", "b")), readings, 3600.0, 0.0))
+    fitted = re.sub("(?m)^kernel = .*$", 'model = "lab.json"', PLAIN)
+    fitted = re.sub("(?m)^positions.*$", 'policy = { name = "kalman-ucb" }', fitted)
+    fitted = re.sub("(?m)^interval = .*$", 'interval = "on-reading"', fitted)
+
+    def after(moments):
+        (controller,) = controllers(load(tmp_path, fitted)).values()
+        policy, end = controller.policy, 192 * 3600.0
+        policy.set_time(end)
+        policy.observe(0, 2.0)
+        for second in moments:
+            policy.advance()
+            policy.set_time(end + second)
+        return policy.posterior()
+
+    prior = after([])[1][1]  # of the sensor that was not read
+    assert after([1e9])[1] == pytest.approx([prior, prior], rel=0.1)
+    np.testing.assert_allclose(after(range(1, 61)), after([60]), rtol=1e-9)
+    assert after([60])[0][0] == pytest.approx(2.0, abs=0.1)
+
+
 @pytest.mark.parametrize("log", [False, True])
 def test_season_and_scale_must_be_those_of_the_model(tmp_path, log):
     rng = np.random.default_rng(0)

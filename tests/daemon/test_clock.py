@@ -469,17 +469,21 @@ def test_season_advances_by_intervals_while_the_clock_is_not_set():
     assert hour() == 8
 
 
+@pytest.mark.parametrize("policy", ["auto", "kalman-ucb"])
 @given(
     st.lists(st.tuples(st.floats(0.1, 3e4), st.sampled_from(["", "restart", "step"])), max_size=8),
     st.booleans(),
 )
-def test_time_passes_for_a_model_of_unequal_intervals_while_the_clock_is_not_set(waits, was_set):
+def test_time_passes_for_a_model_of_unequal_intervals_while_the_clock_is_not_set(
+    policy, waits, was_set
+):
     """Without a season, the model of a clock that is not set equals that of a clock that is."""
-    structure = prior_structure(FIELD.kernel, None, period=0.0)
+    rows = 0 if policy == "auto" else 1000
+    structure = replace(prior_structure(FIELD.kernel, None, period=0.0), rows=rows)
     field = SensorField(FIELD.sensors, FIELD.kernel, 0.01, structure=structure)
 
     def controller():
-        return Controller(make_policy("auto", field), controller_settings(interval="on-reading"))
+        return Controller(make_policy(policy, field), controller_settings(interval="on-reading"))
 
     def reply(value):
         sensor = known.health().selected
@@ -513,7 +517,8 @@ def test_time_passes_for_a_model_of_unequal_intervals_while_the_clock_is_not_set
 
 
 @pytest.mark.parametrize(
-    ("policy", "interval"), [("auto", 3600.0), ("auto", None), ("kalman-ucb", 3600.0)]
+    ("policy", "interval"),
+    [("auto", 3600.0), ("auto", None), ("kalman-ucb", 3600.0), ("kalman-ucb", None)],
 )
 def test_after_a_restart_the_course_is_its_mean_until_the_clock_is_set(policy, interval):
     """The restored model used the course of the time of its snapshot, 6 o'clock."""

@@ -2,7 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.structure import DAY, prior_structure
 from edge_tvbo.policy import make_policy
@@ -118,3 +122,123 @@ def test_without_training_days_the_field_changes_around_a_constant(interval):
         policy.advance()
     np.testing.assert_array_equal(cold.posterior(), plain.posterior())
     assert 0 < plain.posterior()[0][1] < 1.99
+
+
+def fitted_policy(*, interval):
+    """Return `kalman-ucb` with a model of a recording, and this model; None: unequal intervals."""
+    structure = fit_textbook(recording(8), INTERVAL, 0.0)
+    structure = replace(structure, interval=interval or 0.0)
+    field = SensorField([f"s{i}" for i in range(M)], np.eye(M), 0.01, structure=structure)
+    return make_policy("kalman-ucb", field), structure
+
+
+class Textbook:
+    """A Kalman filter in continuous time: an Ornstein-Uhlenbeck process around the course."""
+
+    def __init__(self, structure):
+        self._structure = structure
+        self._tau = structure.components.fast.time
+        spread = structure.spread
+        self._K = structure.correlation * np.outer(spread, spread)
+        self._noise = structure.components.noise_variance * (spread**2).mean()
+        self._m, self._C = np.zeros(M), self._K.copy()
+        self._readings = 0
+
+    def course(self, at):
+        course = self._structure.course
+        return course.mean(axis=0) if at is None else course[int(at // INTERVAL) % P]
+
+    def observe(self, arm, y, at):
+        gain = self._C[:, arm] / (self._C[arm, arm] + self._noise)
+        self._m = self._m + gain * (y - self.course(at)[arm] - self._m[arm])
+        self._C = self._C - np.outer(gain, self._C[arm])
+
+    def wait(self, seconds):
+        phi = np.exp(-seconds / self._tau)
+        self._m, self._C = phi * self._m, phi**2 * self._C + (1 - phi**2) * self._K
+
+    def posterior(self, at):
+        return self.course(at) + self._m, np.sqrt(np.diag(self._C))
+
+
+WAITS = st.floats(0.01, 2 * DAY)  # s
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            WAITS,
+            st.integers(0, M - 1),
+            st.floats(-5.0, 5.0),
+            st.sampled_from(["", "the clock is not set", "restart", "the clock is set back"]),
+        ),
+        max_size=8,
+    )
+)
+def test_in_intervals_that_differ_in_length_the_deviations_age_by_the_real_time(steps):
+    policy, structure = fitted_policy(interval=None)
+    twin, now, behind = Textbook(structure), 30 * DAY, 0.0
+    policy.set_time(now)
+    for seconds, arm, y, event in steps:
+        at = None if behind else now
+        policy.observe(arm, y)
+        twin.observe(arm, y, at)
+        policy.advance()
+        if event == "restart":
+            blob = policy.snapshot()
+            policy, _ = fitted_policy(interval=None)
+            policy.restore(blob)
+        if event == "the clock is set back":
+            policy.set_time(now - 1.0)  # no time has passed, as far as the clock shows
+            policy.set_time(now)
+            twin.wait(1.0)
+        now += seconds
+        twin.wait(seconds)
+        behind = event == "the clock is not set"
+        if behind:
+            policy.set_time(None)
+            policy.pass_time(seconds)
+        else:
+            policy.set_time(now)
+        known = twin.posterior(None if behind else now)
+        np.testing.assert_allclose(policy.posterior(), known, rtol=1e-6, atol=1e-8)
+
+
+def test_the_same_time_in_few_or_many_intervals_has_the_same_effect():
+    few, _ = fitted_policy(interval=None)
+    many, _ = fitted_policy(interval=None)
+    for policy, count in ((few, 2), (many, 500)):
+        policy.set_time(0.0)
+        policy.observe(1, 2.0)
+        for at in np.linspace(0.0, 6 * 3600.0, count + 1)[1:]:
+            policy.advance()
+            policy.set_time(float(at))
+    np.testing.assert_allclose(few.posterior(), many.posterior(), rtol=1e-9, atol=1e-9)
+
+
+def test_a_snapshot_of_equal_intervals_is_continued_with_measured_intervals():
+    """The daemon of earlier versions counted intervals with interval = "on-reading", too."""
+    equal, _ = fitted_policy(interval=INTERVAL)
+    equal.set_time(0.0)
+    equal.observe(1, 2.0)
+    measured, structure = fitted_policy(interval=None)
+    measured.restore(equal.snapshot())
+    np.testing.assert_array_equal(measured.posterior(), equal.posterior())
+    measured.set_time(structure.components.fast.time)
+    assert measured.posterior()[1][1] > 1.5 * equal.posterior()[1][1]
+    with pytest.raises(SnapshotError, match="The snapshot is of 'state-space"):
+        equal.restore(measured.snapshot())
+    other = make_policy("kalman-ucb", SensorField(["s"], np.eye(1), 0.01)).snapshot()
+    with pytest.raises(SnapshotError):
+        measured.restore(other)
+
+
+def test_time_that_passes_between_two_equal_intervals_has_no_effect():
+    """The number of intervals counts, which the controller makes up for after a downtime."""
+    policy, _ = fitted_policy(interval=INTERVAL)
+    policy.set_time(0.0)
+    policy.observe(1, 2.0)
+    before = policy.posterior()
+    policy.pass_time(DAY)
+    policy.set_time(DAY)
+    np.testing.assert_array_equal(policy.posterior(), before)

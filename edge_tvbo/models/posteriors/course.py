@@ -4,21 +4,25 @@ from math import exp
 
 import numpy as np
 
+from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import FiniteArmsMixin
 from edge_tvbo.models.posteriors.state_space import StateSpacePosterior
 from edge_tvbo.models.snapshot import (
+    State,
     decode_snapshot,
     encode_snapshot,
     read_bytes,
     read_count,
     read_number,
+    snapshot_kind,
 )
 from edge_tvbo.models.structure import StructuralModel, part_of, phase_of
 from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics.types import Array
 
 SNAPSHOT_KIND = "course"  # kind of the snapshots
+UNSET_TIME = "unset_time"  # key in snapshots, if the number is not 0
 DEFAULT_TIME = 13.0  # time constant without training rows, in intervals
 NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times before 1970
 
@@ -29,8 +33,9 @@ class CoursePosterior(FiniteArmsMixin):
     The deviations (readings minus course) follow a vector autoregression of order 1: in each
     interval, the deviations are multiplied by φ, and noise is added. From the structural model,
     this posterior takes the course, the spread, the correlation, the time constant of the component
-    `fast` and the noise variance. For a field without training rows, the course is 0, and the time
-    constant is `DEFAULT_TIME` intervals.
+    `fast` and the noise variance. If the intervals of this model differ in length, their lengths
+    are computed from the times of `set_time` and `pass_time`. For a field without training rows,
+    the course is 0, and the time constant is `DEFAULT_TIME` intervals.
 
     Parameters
     ----------
@@ -52,14 +57,17 @@ class CoursePosterior(FiniteArmsMixin):
             noise = model.components.noise_variance * float((model.spread**2).mean())
             kernel = model.correlation * np.outer(model.spread, model.spread)
             around = SensorField(field.sensors, kernel, noise)
-            phi = exp(-model.interval / model.components.fast.time)
+            phi = exp(-(model.interval or 1.0) / model.components.fast.time)
         self._field = field
         self.noise_variance = around.noise_variance
         self._model: StructuralModel | None = model
-        self._around = StateSpacePosterior(around, Transition(phi * phi, 1.0 - phi * phi))
+        self._counts_intervals = model is None or model.interval > 0.0  # otherwise seconds
+        posterior = StateSpacePosterior if self._counts_intervals else _OfAnyInterval
+        self._around = posterior(around, Transition(phi * phi, 1.0 - phi * phi))
         self._at = NO_TIME  # s since 1970 at the last `set_time`
         self._is_unset = False  # whether the present is unknown, although `_at` is known
         self._waited = 0  # intervals that ended since `_at`
+        self._unset_time = 0.0  # s that have passed since `_at` while the time was unknown
         self._refresh()
 
     def set_time(self, at: float | None) -> None:
@@ -69,8 +77,20 @@ class CoursePosterior(FiniteArmsMixin):
         """
         self._is_unset = at is None
         if at is not None:
-            self._at, self._waited = at, 0
+            if self._at != NO_TIME:
+                self._evolve(at - self._at - self._unset_time)
+            self._at, self._waited, self._unset_time = at, 0, 0.0
         self._refresh()
+
+    def pass_time(self, seconds: float) -> None:
+        """Advance the deviations from the course by `seconds` in which `set_time` was not called.
+
+        If all intervals have the same length, do nothing, because `advance` counts the intervals.
+        """
+        if not self._counts_intervals:
+            self._evolve(seconds)
+            self._unset_time += seconds
+            self._refresh()
 
     def prior_std(self, arm: int) -> float:
         """Return the prior standard deviation of the values of `arm` around the course of `arm`."""
@@ -83,7 +103,8 @@ class CoursePosterior(FiniteArmsMixin):
 
     def advance(self) -> None:
         """Advance the deviations from the course by one interval."""
-        self._around.advance()
+        if self._counts_intervals:
+            self._around.advance()
         self._waited += 1
         self._refresh()
 
@@ -94,16 +115,29 @@ class CoursePosterior(FiniteArmsMixin):
 
     def snapshot(self) -> bytes:
         """Return the state of the course posterior as bytes, for `restore`."""
-        state = {"at": self._at, "waited": self._waited, "around": self._around.snapshot()}
+        state: State = {
+            "at": self._at,
+            "waited": self._waited,
+            **({UNSET_TIME: self._unset_time} if self._unset_time else {}),
+            "around": self._around.snapshot(),
+        }
         return encode_snapshot(SNAPSHOT_KIND, self._field.fingerprint(), state)
 
     def restore(self, blob: bytes) -> None:
         """Load a course posterior's state, or raise `SnapshotError` and change nothing."""
         state = decode_snapshot(SNAPSHOT_KIND, self._field.fingerprint(), blob)
         at, waited = read_number(state, "at"), read_count(state, "waited")
+        unset_time = read_number(state, UNSET_TIME) if UNSET_TIME in state else 0.0
+        if unset_time < 0.0:
+            raise SnapshotError(f"The snapshot's {UNSET_TIME!r} is out of range.")
         self._around.restore(read_bytes(state, "around"))
-        self._at, self._waited = at, waited
+        self._at, self._waited, self._unset_time = at, waited, unset_time
         self._refresh()
+
+    def _evolve(self, seconds: float) -> None:
+        """Advance the deviations from the course by `seconds`, unless intervals are counted."""
+        if not self._counts_intervals and seconds > 0.0:
+            self._around.advance_by(seconds)
 
     def _refresh(self) -> None:
         """Compute the course posterior's `mean`, and its `variance`, a view."""
@@ -119,3 +153,15 @@ class CoursePosterior(FiniteArmsMixin):
             return np.asarray(model.course.mean(axis=0))
         phase = phase_of(self._at + self._waited * model.interval, model.period)
         return np.asarray(model.course[part_of(phase, len(model.course))])
+
+
+class _OfAnyInterval(StateSpacePosterior):
+    """A state-space posterior that also loads snapshots of intervals of another length.
+
+    Version 0.1.0 counted the intervals of a fitted model, even if their lengths differed.
+    """
+
+    def _decoded(self, blob: bytes) -> State:
+        if not (kind := snapshot_kind(blob)).startswith("state-space "):
+            raise SnapshotError(f"The snapshot is of {kind!r}, not of {self._kind()!r}.")
+        return self._checked_arrays(decode_snapshot(kind, self._field.fingerprint(), blob))

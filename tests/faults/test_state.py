@@ -630,6 +630,9 @@ def killed(gateways, times, seed):
         killers = list(pool.map(lambda each: each.kill(times // len(gateways)), killers))
     for each in gateways:
         each.start()
+        each.wait_for_log("ready:")  # all earlier kills may have come before the first checkpoint
+        each.kill()
+        each.start()
         each.wait_for_activations()
         assert "state: restored from" in each.log_text()
         each.stop()

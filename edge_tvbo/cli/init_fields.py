@@ -60,9 +60,6 @@ def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list
 
 def _named_sensors(answers: Answers) -> "list[FieldValues]":
     """Return, for each quantity that the named sensors measure, the template values of a field."""
-    from edge_tvbo.messages.sensor_ids import ids
-    from edge_tvbo.setup.config_template import FieldValues, SourceValues
-    from edge_tvbo.setup.quantities import field_name, known_quantity
     from edge_tvbo.setup.sensor_discovery import is_usable_name
 
     for sensor in answers.sensors:
@@ -77,24 +74,42 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
             f"The quantities {', '.join(names)} cannot have the same topic. Write {QUANTITY} where"
             f" the topics differ:  --topic 'home/{{sensor}}/{QUANTITY}'"
         )
-    quantities = [known_quantity(name) for name in names]
-    return [
-        FieldValues(
-            name=field_name(name),
-            sources=(
-                SourceValues(
-                    sensors=ids(dict.fromkeys(answers.sensors)),
-                    topic=answers.topic.replace(QUANTITY, name),
-                    payload=answers.payload,
-                    value=None if answers.value is None else answers.value.replace(QUANTITY, name),
-                ),
-            ),
-            unit=quantity.unit if answers.unit is None else answers.unit,
-            mean=20.0 if answers.mean is None else answers.mean,
-            spread=quantity.spread if answers.spread is None else answers.spread,
-        )
-        for name, quantity in zip(names, quantities, strict=True)
-    ]
+    return [_named_field(name, answers) for name in names]
+
+
+def _named_field(name: str, answers: Answers) -> "FieldValues":
+    """Return the template values of a field of named sensors, which measure the quantity `name`."""
+    from edge_tvbo.messages.sensor_ids import ids
+    from edge_tvbo.setup.config_template import FieldValues, SourceValues
+    from edge_tvbo.setup.quantities import field_name, known_quantity
+
+    quantity = known_quantity(name)
+    value = None if answers.value is None else answers.value.replace(QUANTITY, name)
+    unit = quantity.unit if answers.unit is None else answers.unit
+    source = SourceValues(
+        sensors=ids(dict.fromkeys(answers.sensors)),
+        topic=answers.topic.replace(QUANTITY, name),
+        payload=answers.payload,
+        value=value,
+        unit=_unit_setting(answers.payload, value, unit),
+    )
+    return FieldValues(
+        name=field_name(name),
+        sources=(source,),
+        unit=unit,
+        mean=20.0 if answers.mean is None else answers.mean,
+        spread=quantity.spread if answers.spread is None else answers.spread,
+    )
+
+
+def _unit_setting(payload: str, value: str | None, unit: str) -> str | None:
+    """Return `unit` if a source needs the setting `unit` for it, otherwise None."""
+    from edge_tvbo_adapters.payloads import convertible_units
+
+    try:
+        return unit if unit in convertible_units(payload, value) else None
+    except ConfigError:  # the check of the new file reports it, and names the option
+        return None
 
 
 def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
@@ -173,6 +188,7 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
                     topic=group.topic,
                     payload=group.integration,
                     value=group.value,
+                    unit=group.unit.name if group.unit else None,
                     activate=group.activate,
                 )
             )
@@ -304,11 +320,11 @@ def _listen(answers: Answers, password: str | None) -> "tuple[SensorDiscovery, f
     Return the sensors that `init` has found, and for how many seconds it listened.
     """
     from edge_tvbo_adapters.mqtt.listen import listen
-    from edge_tvbo_adapters.payloads import all_presets, make_codec
+    from edge_tvbo_adapters.payloads import all_presets, convertible_units, make_codec
 
     from edge_tvbo.setup.sensor_discovery import SensorDiscovery
 
-    discovery = SensorDiscovery(all_presets(), make_codec)
+    discovery = SensorDiscovery(all_presets(), make_codec, convertible_units, answers.unit)
     address, seconds = f"{answers.host}:{answers.port}", answers.seconds or 0.0
     start = monotonic()
     try:

@@ -64,6 +64,7 @@ class SourceValues(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     payload: str
     value: str | None = None
+    unit: str | None = None  # to which the codec converts, if it has to be named
     activate: Activation | None = None  # how sensors of this integration are activated, if known
 
 
@@ -166,8 +167,9 @@ def _reading(source: SourceValues) -> str:
 
 
 def _format(source: SourceValues) -> dict[str, str]:
-    value = {} if source.value is None else {"value": source.value}
-    return {"topic": source.topic, "payload": source.payload, **value}
+    optional = {"value": source.value, "unit": source.unit}
+    given = {name: text for name, text in optional.items() if text is not None}
+    return {"topic": source.topic, "payload": source.payload, **given}
 
 
 def _source(source: SourceValues, field: str, live: bool) -> str:

@@ -12,7 +12,13 @@ import msgspec
 from edge_tvbo.messages.payloads import Activation, DetectedSensor, PayloadCodec, Preset
 from edge_tvbo.messages.sensor_ids import is_displayable
 from edge_tvbo.setup.quantities import GENERIC, quantity_of
-from edge_tvbo.setup.sensor_groups import PLACEHOLDER, SensorGroup, rank
+from edge_tvbo.setup.sensor_groups import (
+    PLACEHOLDER,
+    SensorGroup,
+    Unit,
+    known_quantity_in,
+    rank,
+)
 
 OWN_TOPICS = "edge_tvbo/"
 MAX_PAYLOAD = 65_536  # bytes
@@ -38,16 +44,25 @@ class SensorDiscovery:
         The known integrations, by the name of their payload format.
     codec : callable
         Returns the codec of a payload format; the arguments are the format's name and settings.
+    units : callable, optional
+        Returns, for the name of a payload format and its setting `value`, the units for which the
+        format needs the setting `unit`, each with its number in the usual unit.
+    unit : str, optional
+        The unit of the readings; None for the usual unit of each quantity.
     """
 
     def __init__(
         self,
         presets: Mapping[str, Preset],
         codec: Callable[[str, dict[str, str]], PayloadCodec],
+        units: Callable[[str, str | None], Mapping[str, float]] = lambda name, value: {},
+        unit: str | None = None,
     ) -> None:
         self._presets = presets
         self._make_codec = codec
-        self._codecs: dict[tuple[str, str | None], PayloadCodec] = {}
+        self._units = units
+        self._unit = unit
+        self._codecs: dict[tuple[str, str | None, str | None], PayloadCodec] = {}
         self._groups: dict[tuple[str, str, str | None], _GroupBuilder] = {}
         self._readings = 0  # in all groups
         self.messages = 0
@@ -108,33 +123,46 @@ class SensorDiscovery:
         retained: bool,
     ) -> bool:
         key = (integration, seen.topic, value)
-        if key not in self._groups and len(self._groups) >= MAX_GROUPS:
+        group = self._groups.get(key)
+        if group is None and len(self._groups) >= MAX_GROUPS:
             self.is_full = True
             return False
         try:
-            number, _ = self._codec(integration, value)(payload)
+            unit = group.unit if group else self._converted_to(*key)
+            number, _ = self._codec(integration, value, unit.name if unit else None)(payload)
             measured = abs(number) <= MAX_VALUE
         except Exception:
             measured = False
         if not measured:
             return False
-        known = self._groups[key].readings if key in self._groups else {}
+        known = group.readings if group else {}
         if seen.sensor not in known:
             if len(known) >= MAX_SENSORS or self._readings >= MAX_READINGS:
                 self.is_full = True
                 return True
             self._readings += 1
-        activate = _activation_of(seen.activate, value)
-        group = self._groups.setdefault(key, _GroupBuilder(*key, activate))
+        if group is None:
+            activate = _activation_of(seen.activate, value)
+            group = self._groups[key] = _GroupBuilder(*key, activate, unit)
         group.add(seen.sensor, number, retained)
         return True
 
-    def _codec(self, integration: str, value: str | None) -> PayloadCodec:
-        codec = self._codecs.get((integration, value))
+    def _converted_to(self, integration: str, topic: str, value: str | None) -> Unit | None:
+        """Return the unit to which the codec of discovered readings has to convert, if any."""
+        known = known_quantity_in(topic, value)
+        wanted = self._unit or (known.unit if known else "")
+        factor = self._units(integration, value).get(wanted)
+        return None if factor is None else Unit(wanted, factor if known else 1.0)
+
+    def _codec(self, integration: str, value: str | None, unit: str | None) -> PayloadCodec:
+        key = (integration, value, unit)
+        codec = self._codecs.get(key)
         if codec is None:
-            codec = self._make_codec(integration, {} if value is None else {"value": value})
+            settings = {"value": value, "unit": unit}
+            given = {name: text for name, text in settings.items() if text is not None}
+            codec = self._make_codec(integration, given)
             if len(self._codecs) < MAX_GROUPS:
-                self._codecs[integration, value] = codec
+                self._codecs[key] = codec
         return codec
 
 
@@ -142,9 +170,15 @@ class _GroupBuilder:
     """Builder of a `SensorGroup`, to which readings are added one by one."""
 
     def __init__(
-        self, integration: str, topic: str, value: str | None, activate: Activation | None
+        self,
+        integration: str,
+        topic: str,
+        value: str | None,
+        activate: Activation | None,
+        unit: Unit | None,
     ) -> None:
         self._facts = (integration, topic, value, activate)
+        self.unit = unit
         self.readings: dict[str, float] = {}
         self._live: set[str] = set()  # sensors with a message that was not retained
         self._messages = 0
@@ -158,7 +192,7 @@ class _GroupBuilder:
     def group(self) -> SensorGroup:
         readings = dict(sorted(self.readings.items()))
         retained = tuple(each for each in readings if each not in self._live)
-        return SensorGroup(*self._facts, readings, self._messages, retained)
+        return SensorGroup(*self._facts, readings, self._messages, retained, self.unit)
 
 
 def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:

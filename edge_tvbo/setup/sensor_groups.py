@@ -35,6 +35,13 @@ _NUMBER = re.compile(r"[-_:](0x)?[A-F]*\d[\dA-F]*(?=[./]|$)|\d+$")
 _ORDER = list(dict.fromkeys(each.name for each in QUANTITIES.values()))
 
 
+class Unit(msgspec.Struct, frozen=True):
+    """The unit to which a codec converts the readings of a group."""
+
+    name: str  # as in the setting `unit`
+    factor: float  # number of this unit in the usual unit of the quantity
+
+
 class SensorGroup(msgspec.Struct, frozen=True):
     """Group of sensors of one integration that measure the same quantity."""
 
@@ -45,6 +52,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
     readings: dict[str, float]  # the last value of each sensor, by its name in the topic
     messages: int
     retained: tuple[str, ...] = ()  # sensors from which only a retained message was received
+    unit: Unit | None = None  # the setting `unit` of the codec; None if it is not needed
 
     @property
     def topics(self) -> set[str]:
@@ -68,29 +76,12 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def quantity(self) -> Quantity:
-        """The quantity that the sensors measure, derived from `value` or from the topic.
-
-        The quantity is the last word that is neither a number nor a generic word like ``value``. So
-        ``temperature:0.id`` is an id, not a temperature. A number at the end of the word is
-        ignored: ``Temperature1`` and ``temperature_1`` are temperatures.
-
-        In a topic, the word may also end with the quantity, as in ``living_room_temperature`` of
-        ESPHome. A word like ``cpu_temperature`` is an exception: the temperature inside a device is
-        another quantity.
-        """
-        text = self.value or self.topic.replace(PLACEHOLDER, "").removesuffix("/")
-        words = re.split(r"[./:]", text)
-        while any(words[:-1]) and (words[-1].lower() in GENERIC or words[-1].isdecimal()):
-            words.pop()
-        last = words[-1].lower()
-        if known := quantity_of(last):
+        """The quantity that the sensors measure, derived from `value` or from the topic."""
+        if known := known_quantity_in(self.topic, self.value):
             return known
-        if self.value is None and not INSIDE.intersection(last.split("_")):  # as in ESPHome
-            for word, known in QUANTITIES.items():
-                if last.endswith(f"_{word}"):
-                    return known
+        name = field_name(_last_word(self.topic, self.value))
         tenth = 0.1 * abs(self.center)
-        return Quantity(field_name(last), "", tenth if tenth > MIN_SPREAD else 1.0)
+        return Quantity(name, "", tenth if tenth > MIN_SPREAD else 1.0)
 
     @property
     def center(self) -> float:
@@ -105,7 +96,8 @@ class SensorGroup(msgspec.Struct, frozen=True):
         """
         center = self.center
         deviation = median(abs(each - center) for each in self.readings.values())
-        return max(1.5 * deviation, self.quantity.spread)
+        usual = self.quantity.spread * (self.unit.factor if self.unit else 1.0)
+        return max(1.5 * deviation, usual)
 
     @property
     def mean(self) -> float:
@@ -118,7 +110,8 @@ class SensorGroup(msgspec.Struct, frozen=True):
         count = len(values)
         number, messages = counted(count, "sensor"), counted(self.messages, "message")
         source = source_name(self.integration)
-        span = f"{min(values):.4g} to {max(values):.4g} {quantity.unit}".rstrip()
+        unit = self.unit.name if self.unit else quantity.unit
+        span = f"{min(values):.4g} to {max(values):.4g} {unit}".rstrip()
         some = [f"{shown(name)} {value:.4g}" for name, value in self.readings.items()][
             :LISTED_SENSORS
         ]
@@ -127,6 +120,35 @@ class SensorGroup(msgspec.Struct, frozen=True):
         if self.value not in (None, name) and _NUMBER.search(self.value):
             name += f" ({shown(self.value)})"  # the probes of a device have the same name
         return f"{number} of {source}: {name}, {span} in {messages}: {', '.join(some)}{more}"
+
+
+def known_quantity_in(topic: str, value: str | None) -> Quantity | None:
+    """Return the known quantity that `value` or the topic of a group names, or None.
+
+    The quantity is the last word that is neither a number nor a generic word like ``value``. So
+    ``temperature:0.id`` is an id, not a temperature. A number at the end of the word is ignored:
+    ``Temperature1`` and ``temperature_1`` are temperatures.
+
+    In a topic, the word may also end with the quantity, as in ``living_room_temperature`` of
+    ESPHome. A word like ``cpu_temperature`` is an exception: the temperature inside a device is
+    another quantity.
+    """
+    last = _last_word(topic, value)
+    if known := quantity_of(last):
+        return known
+    if value is None and not INSIDE.intersection(last.split("_")):  # as in ESPHome
+        for word, known in QUANTITIES.items():
+            if last.endswith(f"_{word}"):
+                return known
+    return None
+
+
+def _last_word(topic: str, value: str | None) -> str:
+    """Return the word in `value` or in the topic of a group that can name the quantity."""
+    words = re.split(r"[./:]", value or topic.replace(PLACEHOLDER, "").removesuffix("/"))
+    while any(words[:-1]) and (words[-1].lower() in GENERIC or words[-1].isdecimal()):
+        words.pop()
+    return words[-1].lower()
 
 
 def rank(group: SensorGroup) -> tuple[bool, int, int, str]:

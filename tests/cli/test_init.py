@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from edge_tvbo_adapters import payloads
 from edge_tvbo_adapters.payloads import FORMATS, all_presets, make_codec
+from edge_tvbo_adapters.payloads.of_field import reading_codec
 from hypothesis import given
 from hypothesis import strategies as st
 from support.mosquitto import TIMEOUT_S
@@ -22,6 +23,7 @@ from support.ports import free_port
 from support.recorded import MESSAGES
 
 from edge_tvbo.cli import init, main
+from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.config import loader
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError
 from edge_tvbo.messages import sensor_ids
@@ -902,6 +904,87 @@ def test_each_probe_of_a_device_becomes_a_sensor(init_with, mode):
         ("DS18B20.Temperature", ["attic"]),
     ]
     assert run("check", str(path)).exit_code == 0
+
+
+PRESSURES = {
+    "tele/hall/SENSOR": {"BME280": {"Pressure": 760.0}, "PressureUnit": "mmHg"},
+    "tele/attic/SENSOR": {"BME280": {"Pressure": 29.92}, "PressureUnit": "inHg"},
+    "tele/cellar/SENSOR": {"BME280": {"Pressure": 1013.2}, "PressureUnit": "hPa"},
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "unit", "mean"),
+    [
+        ((), "hPa", 1013.2),
+        (("--unit", "hPa"), "hPa", 1013.2),
+        (("--unit", "mmHg"), "mmHg", 760.0),
+        (("--unit", "inHg"), "inHg", 29.9),
+    ],
+)
+def test_pressures_of_tasmota_are_converted_to_the_unit_of_the_field(
+    init_with, options, unit, mean
+):
+    """They were taken for hPa, whatever the messages say."""
+    messages = {topic: json.dumps(body) for topic, body in PRESSURES.items()}
+
+    made, path = init_with(messages, *options)
+
+    assert made.exit_code == 0
+    assert re.search(rf"pressure, [\d.]+ to [\d.]+ {unit} in 3 messages", made.stdout)
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert (field["unit"], field["reading"]["unit"]) == (unit, unit)
+    assert field["kernel"]["mean"] == pytest.approx(mean, abs=0.1)
+    (settings,) = settings_of(path).fields.values()
+    codec = reading_codec("pressure", settings)
+    values = [codec(each.encode())[0] for each in messages.values()]
+    assert values == pytest.approx([mean] * 3, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("options", "unit", "setting", "mean"),
+    [((), "°C", None, 22.0), (("--unit", "°F"), "°F", "°F", 71.6)],
+)
+def test_temperatures_of_tasmota_are_converted_to_the_unit_of_the_field(
+    init_with, options, unit, setting, mean
+):
+    body = {"DS18B20": {"Temperature": 71.6}, "TempUnit": "F"}
+
+    made, path = init_with({"tele/hall/SENSOR": json.dumps(body)}, *options)
+
+    assert made.exit_code == 0
+    assert f"temperature, {mean:.4g} to {mean:.4g} {unit} in 1 message" in made.stdout
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert (field["unit"], field["reading"].get("unit")) == (unit, setting)
+    assert field["kernel"]["mean"] == mean
+    (settings,) = settings_of(path).fields.values()
+    assert reading_codec("temperature", settings)(json.dumps(body).encode())[0] == mean
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "setting"),
+    [
+        ("BME280.Pressure", ("--quantity", "pressure"), "hPa"),
+        ("BME280.Pressure", ("--quantity", "pressure", "--unit", "mmHg"), "mmHg"),
+        ("BME280.Temperature", (), None),
+        ("BME280.Temperature", ("--unit", "°F"), "°F"),
+        ("BME280.Humidity", ("--quantity", "humidity"), None),
+        ("TX23.Speed.Act", ("--quantity", "wind", "--unit", "km/h"), "km/h"),
+        (None, ("--unit", "°F"), "°F"),  # the format reads temperatures by default
+    ],
+)
+def test_named_sensors_of_tasmota_are_converted_to_the_unit_of_the_field(
+    value, options, setting, tmp_path
+):
+    path = tmp_path / "my.toml"
+    of_value = () if value is None else ("--value", value)
+    topic = ("--payload", "tasmota", "--topic", "tele/{sensor}/SENSOR")
+
+    made = run("init", str(path), "--sensor", "a", *topic, *of_value, *options)
+
+    assert made.exit_code == 0, made.output
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert field["reading"].get("unit") == setting
 
 
 UPLINK = {

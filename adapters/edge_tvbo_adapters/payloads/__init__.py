@@ -45,6 +45,18 @@ def preset_of(name: str) -> Preset | None:
     return getattr(import_module(FORMATS.load(name).__module__), "preset", None)
 
 
+def convertible_units(name: str, value: str | None) -> Mapping[str, float]:
+    """Return the units for which the payload format `name` needs the setting ``unit``.
+
+    `value` is the setting ``value``. Each unit is mapped to its number in the usual unit of the
+    quantity: for °F, the number is 1.8. The result is empty for a format that converts nothing.
+    Raises `ConfigError` if there is no such format, or if `value` is invalid.
+    """
+    units = getattr(preset_of(name), "units", None)
+    found: Mapping[str, float] = units(value) if units else {}
+    return found
+
+
 def all_presets() -> dict[str, Preset]:
     """Return a dict that maps the names of payload formats to their presets."""
     found = {name: preset_of(name) for name in FORMATS}

@@ -1,7 +1,7 @@
 """Device presets: the default topics of an integration, from which sensors are recognised."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -33,6 +33,9 @@ class DevicePreset(msgspec.Struct, frozen=True):
         A second topic of the same integration.
     reserved : frozenset of str
         Texts that no ``{word}`` matches, because they are levels in topics of another kind.
+    units : callable
+        Returns, for a text of the setting ``value``, the units for which the codec needs the
+        setting ``unit``. Each unit is mapped to its number in a usual unit of the quantity.
 
     Examples
     --------
@@ -46,6 +49,7 @@ class DevicePreset(msgspec.Struct, frozen=True):
     activate: Activation | None = None
     alternative: "DevicePreset | None" = None
     reserved: frozenset[str] = frozenset()
+    units: Callable[[str | None], Mapping[str, float]] = lambda value: {}
 
     def recognise(self, topic: str, payload: bytes) -> DetectedSensor | None:
         """Return the sensor of a message that matches the preset; None for any other message."""

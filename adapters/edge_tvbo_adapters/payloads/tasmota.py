@@ -152,11 +152,31 @@ def checked_unit(unit: str | None, quantity: TasmotaQuantity | None) -> str | No
         return known.wanted
     if unit in known.units:
         return unit
-    if unit in TEMPERATURE.units:
-        return None
+    if (degrees := unit.removeprefix("°")) in TEMPERATURE.units:
+        return degrees if quantity is TEMPERATURE else None
     raise ConfigError(
         f"tasmota: unit is {unit!r}; the unit of {known.name} can be {known.allowed}."
     )
+
+
+def other_units(value: str | None) -> dict[str, float]:
+    """Return the units for which the Tasmota codec needs the setting ``unit``.
+
+    The units are written as in the setting ``unit`` of a field. Each is mapped to its number in a
+    hPa, m/s or °C; for temperatures, the offset is left out.
+
+    >>> other_units("BME280.Pressure")["mmHg"], other_units(None)
+    (0.75006376, {'°F': 1.8})
+    """
+    quantity = tasmota_quantity(parse_path(value or "Temperature"))
+    if quantity is None:
+        return {}
+    sign = "°" if quantity is TEMPERATURE else ""
+    return {
+        sign + name: factor
+        for name, (factor, _) in quantity.units.items()
+        if name != quantity.wanted
+    }
 
 
 def time_of(document: dict[str, Any], zone: tzinfo | None) -> float | None:
@@ -199,4 +219,5 @@ preset = DevicePreset(
     "tele/{sensor}/SENSOR",
     numbers_below(without=frozenset({PROCESSOR})),
     Activation("live", "cmnd/{sensor}/TelePeriod", ""),
+    units=other_units,
 )

@@ -11,14 +11,14 @@ from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.beta import DEFAULT_BETA, BetaSchedule, beta_schedule
 from edge_tvbo.models.facts import LeastKnown
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.posteriors.base import Posterior
+from edge_tvbo.models.posteriors.base import SkippingPosterior
 from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
 from edge_tvbo.models.snapshot import State, decode_snapshot, read_bytes, read_count, read_names
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Mask
 from edge_tvbo.policy.auto_settings import AutoSettings
 from edge_tvbo.policy.base import Choice, ObserveResult
-from edge_tvbo.policy.upper_confidence import UpperConfidence
+from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence
 
 # Widths of the bound mean + width · std.
 LAST_WIDTH = 0.5  # width after many readings
@@ -64,7 +64,7 @@ def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
     return AutoPolicy(settings, field, posterior, DEFAULT_BETA)
 
 
-class LearningPosterior(Posterior, Protocol):
+class LearningPosterior(SkippingPosterior, Protocol):
     """A posterior that the policy `auto` can use."""
 
     @property
@@ -74,10 +74,6 @@ class LearningPosterior(Posterior, Protocol):
 
     def set_time(self, at: float | None) -> None:
         """Set the time at which the interval of `auto`'s posterior began, in s since 1970, UTC."""
-        ...
-
-    def skip(self, intervals: int) -> None:
-        """Advance `auto`'s posterior by several intervals without readings, at once."""
         ...
 
     def pass_time(self, seconds: float) -> None:
@@ -127,7 +123,7 @@ class LearningWidth:
         return LAST_WIDTH + sum(extra * exp(-readings / n) for extra, n in EXTRA_WIDTHS)
 
 
-class AutoPolicy(UpperConfidence):
+class AutoPolicy(SkippingUpperConfidence):
     """The policy `auto`: selects the arm with the highest bound, and learns from the readings.
 
     There are three exceptions to the selection by the highest bound. The second and the third apply
@@ -173,13 +169,6 @@ class AutoPolicy(UpperConfidence):
         result = super().observe(arm, y)
         self._read[arm] = True
         return result
-
-    def skip(self, intervals: int) -> None:
-        """End several intervals of `auto` at once, as after a downtime."""
-        self._learned.skip(intervals - 1)
-        self._time += intervals - 1
-        self._events += intervals - 1
-        self.advance()
 
     def reset(self) -> None:
         """Reset the policy `auto`: discard all readings."""

@@ -19,10 +19,10 @@ from edge_tvbo.numerics.types import Mask
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.change_detection_settings import GlrGpUcbSettings
 from edge_tvbo.policy.interval_lengths import counts_intervals
-from edge_tvbo.policy.upper_confidence import UpperConfidence
+from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence
 
 
-class ChangeDetecting(UpperConfidence):
+class ChangeDetecting(SkippingUpperConfidence):
     """GLR-GP-UCB: GP-UCB that tests each arm's replies for a change, and regularly polls all arms.
 
     This is algorithm 1 of Besson et al. 2022 with global restarts, on top of GP-UCB.

@@ -11,20 +11,22 @@ from edge_tvbo.policy.gp_settings import (
     TvGpUcbSettings,
     UiTvboSettings,
 )
-from edge_tvbo.policy.upper_confidence import UpperConfidence
+from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence
 
 INITIAL_EPSILON = 0.03  # ε from which the first fit starts
 GAIN_READINGS = 1024  # number of readings after which the information gain is constant
 
 
-def make_gp_ucb(settings: GpUcbSettings, field: Field) -> UpperConfidence:
+def make_gp_ucb(settings: GpUcbSettings, field: Field) -> SkippingUpperConfidence:
     """Build GP-UCB (Srinivas et al. 2010; [M24] algorithm 1), which assumes a static field."""
     posterior = make_posterior(field, Static(), settings.window)
     width = beta_schedule(settings.beta)
-    return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)
+    return SkippingUpperConfidence(
+        settings.name, field, posterior, width, Never(), seed=settings.seed
+    )
 
 
-def make_igp_ucb(settings: IgpUcbSettings, field: Field) -> UpperConfidence:
+def make_igp_ucb(settings: IgpUcbSettings, field: Field) -> SkippingUpperConfidence:
     """Build IGP-UCB (Chowdhury & Gopalan 2017; [ET] appendix B), which assumes a static field.
 
     If `beta` is not given, the width is that of `AgnosticBeta.of_noise`,
@@ -34,10 +36,12 @@ def make_igp_ucb(settings: IgpUcbSettings, field: Field) -> UpperConfidence:
     beta = settings.beta
     width = AgnosticBeta.of_noise(field, GAIN_READINGS) if beta is None else beta_schedule(beta)
     posterior = make_posterior(field, Static(), settings.window)
-    return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)
+    return SkippingUpperConfidence(
+        settings.name, field, posterior, width, Never(), seed=settings.seed
+    )
 
 
-def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> UpperConfidence:
+def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> SkippingUpperConfidence:
     """Build TV-GP-UCB ([B16] algorithm 2), for a field that changes in every interval.
 
     In each interval, a share ε of the field is replaced by a new random field. With
@@ -54,14 +58,18 @@ def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> UpperConfidence:
         if beta == "least-bound":
             beta = _least_bound_beta(field, epsilon)
     width = beta_schedule(beta)
-    return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)
+    return SkippingUpperConfidence(
+        settings.name, field, posterior, width, Never(), seed=settings.seed
+    )
 
 
-def make_ui_tvbo(settings: UiTvboSettings, field: Field) -> UpperConfidence:
+def make_ui_tvbo(settings: UiTvboSettings, field: Field) -> SkippingUpperConfidence:
     """Build UI-TVBO ([ET] section 6): GP-UCB that adds `sigma_w2` to the prior in each interval."""
     posterior = make_posterior(field, UncertaintyInjection(settings.sigma_w2), settings.window)
     width = beta_schedule(settings.beta)
-    return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)
+    return SkippingUpperConfidence(
+        settings.name, field, posterior, width, Never(), seed=settings.seed
+    )
 
 
 def _least_bound_beta(field: Field, epsilon: float) -> ConstantBeta:

@@ -10,7 +10,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.course import CoursePosterior
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.auto_settings import KalmanUcbSettings
-from edge_tvbo.policy.upper_confidence import UpperConfidence
+from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence
 
 
 def make_kalman_ucb(settings: KalmanUcbSettings, field: Field) -> "KalmanUcb":
@@ -39,7 +39,7 @@ class FixedWidth:
         return self._width
 
 
-class KalmanUcb(UpperConfidence):
+class KalmanUcb(SkippingUpperConfidence):
     """The policy `kalman-ucb`: selects the arm with the highest bound of a `CoursePosterior`."""
 
     learns_rates = True

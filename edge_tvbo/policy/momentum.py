@@ -7,13 +7,13 @@ from edge_tvbo.models.posteriors.select import make_fitted_posterior, make_poste
 from edge_tvbo.models.sigmoid import Sigmoid
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.gp_settings import MtvGpUcbSettings, TtvGpUcbSettings
-from edge_tvbo.policy.upper_confidence import UpperConfidence
+from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence
 
 INITIAL_MOMENTUM = (0.97, 0.5)  # ε and α from which the first fit of MTV starts
 INITIAL_TAU = 100.0  # τ from which the first fit of TTV starts
 
 
-def make_mtv_gp_ucb(settings: MtvGpUcbSettings, field: Field) -> UpperConfidence:
+def make_mtv_gp_ucb(settings: MtvGpUcbSettings, field: Field) -> SkippingUpperConfidence:
     """Build MTV-GP-UCB ([M24] section 8.2) for a field whose changes have momentum.
 
     With ``epsilon="fitted"``, ε and α are fitted to the readings as they arrive ([M24] algorithm
@@ -26,10 +26,12 @@ def make_mtv_gp_ucb(settings: MtvGpUcbSettings, field: Field) -> UpperConfidence
     else:
         posterior = make_posterior(field, Momentum(epsilon, settings.alpha), settings.window)
     width = beta_schedule(settings.beta)
-    return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)
+    return SkippingUpperConfidence(
+        settings.name, field, posterior, width, Never(), seed=settings.seed
+    )
 
 
-def make_ttv_gp_ucb(settings: TtvGpUcbSettings, field: Field) -> UpperConfidence:
+def make_ttv_gp_ucb(settings: TtvGpUcbSettings, field: Field) -> SkippingUpperConfidence:
     """Build TTV-GP-UCB ([M24] section 9.2) for a field that turns into another around interval τ.
 
     With ``tau="fitted"``, τ and ρ are fitted to the readings as they arrive ([M24] algorithm 3).
@@ -41,4 +43,6 @@ def make_ttv_gp_ucb(settings: TtvGpUcbSettings, field: Field) -> UpperConfidence
     else:
         posterior = make_posterior(field, Sigmoid(tau, settings.rho), settings.window)
     width = beta_schedule(settings.beta)
-    return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)
+    return SkippingUpperConfidence(
+        settings.name, field, posterior, width, Never(), seed=settings.seed
+    )

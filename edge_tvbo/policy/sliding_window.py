@@ -8,10 +8,10 @@ from edge_tvbo.models.posteriors.select import make_posterior, make_weighted_pos
 from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.gp_settings import SwGpUcbSettings, WGpUcbSettings
-from edge_tvbo.policy.upper_confidence import UpperConfidence
+from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence
 
 
-def make_sw_gp_ucb(settings: SwGpUcbSettings, field: Field) -> UpperConfidence:
+def make_sw_gp_ucb(settings: SwGpUcbSettings, field: Field) -> SkippingUpperConfidence:
     """Build SW-GP-UCB ([ZS21] algorithm 2), with a sliding window of the newest `window` readings.
 
     As printed, algorithm 2 has a window of w + 1 readings, from interval t - w to t. The proof of
@@ -21,10 +21,12 @@ def make_sw_gp_ucb(settings: SwGpUcbSettings, field: Field) -> UpperConfidence:
     beta, window = settings.beta, settings.window
     width = AgnosticBeta.of_noise(field, window) if beta is None else beta_schedule(beta)
     posterior = make_posterior(field, Static(), window)
-    return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)
+    return SkippingUpperConfidence(
+        settings.name, field, posterior, width, Never(), seed=settings.seed
+    )
 
 
-def make_w_gp_ucb(settings: WGpUcbSettings, field: Field) -> UpperConfidence:
+def make_w_gp_ucb(settings: WGpUcbSettings, field: Field) -> SkippingUpperConfidence:
     """Build W-GP-UCB (Deng et al. 2022; [ET] appendix B): a sliding window of weighted readings.
 
     A reading that is i intervals old has the weight γ^i, so its noise variance is σ² / γ^i. If
@@ -35,4 +37,6 @@ def make_w_gp_ucb(settings: WGpUcbSettings, field: Field) -> UpperConfidence:
     horizon = min(window, ceil(1 / (1 - gamma))) if gamma < 1 else window
     width = AgnosticBeta.of_noise(field, horizon) if beta is None else beta_schedule(beta)
     posterior = make_weighted_posterior(field, window, gamma)
-    return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)
+    return SkippingUpperConfidence(
+        settings.name, field, posterior, width, Never(), seed=settings.seed
+    )

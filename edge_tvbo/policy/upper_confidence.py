@@ -5,7 +5,12 @@ import numpy as np
 from edge_tvbo.models.arm_space import Arm, Field, arm_state, arms_from_state
 from edge_tvbo.models.beta import BetaSchedule
 from edge_tvbo.models.facts import Fact
-from edge_tvbo.models.posteriors.base import Posterior, Prediction, RealTimePosterior
+from edge_tvbo.models.posteriors.base import (
+    Posterior,
+    Prediction,
+    RealTimePosterior,
+    SkippingPosterior,
+)
 from edge_tvbo.models.snapshot import (
     State,
     decode_snapshot,
@@ -245,3 +250,48 @@ class UpperConfidence:
     def _width(self) -> float:
         """Return the width of the upper confidence bound in standard deviations."""
         return self._exploration.width(self._time + 1, self._posterior.observations)
+
+
+class SkippingUpperConfidence(UpperConfidence):
+    """An upper-confidence policy that ends many intervals without readings at once.
+
+    A subclass whose `advance` does more than to end an interval must also extend `skip`.
+
+    Parameters
+    ----------
+    name, field, exploration, trigger, keep_last, seed
+        As for `UpperConfidence`.
+    posterior : SkippingPosterior
+        Posterior of the arms, which the caller must not change after this call.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        field: Field,
+        posterior: SkippingPosterior,
+        exploration: BetaSchedule,
+        trigger: Trigger,
+        *,
+        keep_last: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            name, field, posterior, exploration, trigger, keep_last=keep_last, seed=seed
+        )
+        self._skipping = posterior
+
+    def skip(self, intervals: int) -> None:
+        """End several intervals of the upper-confidence policy at once, as after a downtime.
+
+        If several scheduled resets are due, the last of them has the effect of all.
+        """
+        before, skipped = self._time, intervals - 1
+        self._skipping.skip(skipped)
+        self._time += skipped
+        self._events += skipped
+        resets = sum(map(self._trigger.expires, range(before + 1, self._time + 1)))
+        if resets:
+            self.reset()
+            self.resets += resets - 1
+        self.advance()

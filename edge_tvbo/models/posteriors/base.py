@@ -96,6 +96,22 @@ class Posterior(Protocol):
         ...
 
 
+class SkippingPosterior(Posterior, Protocol):
+    """Protocol of a posterior that advances by many intervals as fast as by one interval."""
+
+    def skip(self, intervals: int) -> None:
+        """Advance the posterior by several intervals without readings, at once.
+
+        Apart from rounding errors, the result is that of `Posterior.advance` for each interval.
+
+        Parameters
+        ----------
+        intervals : int
+            Number of intervals, at least 1.
+        """
+        ...
+
+
 @runtime_checkable
 class RealTimePosterior(Posterior, Protocol):
     """Protocol of a posterior whose time can be any real number of intervals."""

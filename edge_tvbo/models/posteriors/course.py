@@ -108,6 +108,13 @@ class CoursePosterior(FiniteArmsMixin):
         self._waited += 1
         self._refresh()
 
+    def skip(self, intervals: int) -> None:
+        """Advance the deviations from the course by several intervals without readings, at once."""
+        if self._counts_intervals:
+            self._around.skip(intervals)
+        self._waited += intervals
+        self._refresh()
+
     def reset(self) -> None:
         """Reset the course posterior: discard all readings, but keep the course."""
         self._around.reset()

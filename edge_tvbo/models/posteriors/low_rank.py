@@ -101,6 +101,10 @@ class LowRankPosterior(StateSpaceBase):
         if self._changes:
             self._evolve(*Transition(self._retain, self._inject).over(dt))
 
+    def skip(self, intervals: int) -> None:
+        """Advance the low-rank posterior by several intervals without readings, at once."""
+        self.advance_by(float(intervals))
+
     def reset(self) -> None:
         """Reset the low-rank posterior to the current interval's prior: drop all readings."""
         low_rank.reset_to_prior(

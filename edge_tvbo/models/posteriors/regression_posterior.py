@@ -146,6 +146,10 @@ class RegressionPosterior:
         if self._gamma < 1.0:
             self._factor = None
 
+    def skip(self, intervals: int) -> None:
+        """Advance the regression posterior by several intervals without readings, at once."""
+        self.advance_by(float(intervals))
+
     def reset(self) -> None:
         """Reset the regression posterior to the current interval's prior: drop all readings."""
         self.observations = 0

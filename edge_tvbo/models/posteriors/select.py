@@ -17,7 +17,7 @@ from edge_tvbo.models.temporal_models import Static, TwoComponentTransition
 
 if TYPE_CHECKING:
     from edge_tvbo.models.arm_space import Field
-    from edge_tvbo.models.posteriors.base import Posterior
+    from edge_tvbo.models.posteriors.base import Posterior, SkippingPosterior
     from edge_tvbo.models.temporal_models import (
         FittableModel,
         TemporalModel,
@@ -34,7 +34,7 @@ UNITS_PER_SIDE = 12.0  # a fitted length scale is 1/24 to 1 times the side of th
 
 def make_posterior(
     field: "Field", temporal: "TemporalModel", window: int | None = None
-) -> "Posterior":
+) -> "SkippingPosterior":
     """Return the fastest posterior of `field` under a temporal model.
 
     The posterior is exact for the readings that it holds, with one exception: if a sensor field has
@@ -74,7 +74,7 @@ def make_posterior(
 
 def make_fitted_posterior(
     field: "Field", temporal: "FittableModel", window: int | None, seed: int
-) -> "Posterior":
+) -> "SkippingPosterior":
     """Return the posterior that fits the temporal model to the last `window` readings.
 
     The first fit starts from `temporal`. A `window` of None means 200 readings. `seed` is the seed
@@ -89,7 +89,7 @@ def make_fitted_posterior(
     return FittedPosterior(field, temporal, held, seed=seed)
 
 
-def make_weighted_posterior(field: "Field", window: int, gamma: float) -> "Posterior":
+def make_weighted_posterior(field: "Field", window: int, gamma: float) -> "SkippingPosterior":
     """Return the posterior of a static field in which readings lose weight with age.
 
     Each interval multiplies the weight of a reading by `gamma`; at most `window` readings are held.
@@ -126,7 +126,7 @@ def make_pruned_posterior(
     return PrunedWindowPosterior(field, temporal, window, alpha=alpha)
 
 
-def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "Posterior":
+def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "SkippingPosterior":
     from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
     from edge_tvbo.models.regression import require_scipy
 
@@ -158,7 +158,7 @@ def _check_given(field: "Field", policy: str) -> None:
         )
 
 
-def _of_all_readings(field: SensorField, transition: "Transition") -> "Posterior":
+def _of_all_readings(field: SensorField, transition: "Transition") -> "SkippingPosterior":
     from edge_tvbo.models.posteriors.state_space import StateSpacePosterior
 
     retain, inject = transition

@@ -170,6 +170,10 @@ class StateSpacePosterior(StateSpaceBase):
         if self._changes:
             self._evolve(*Transition(self._retain, self._inject).over(dt))
 
+    def skip(self, intervals: int) -> None:
+        """Advance the state-space posterior by several intervals without readings, at once."""
+        self.advance_by(float(intervals))
+
     def reset(self) -> None:
         """Reset the state-space posterior to the current interval's prior: drop all readings."""
         state_space.reset_to_prior(self.mean, self.covariance, self._kernel, self.prior)

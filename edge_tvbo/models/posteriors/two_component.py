@@ -23,6 +23,7 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.models.temporal_models import TwoComponentTransition
 from edge_tvbo.numerics import two_component
+from edge_tvbo.numerics.types import Array
 
 
 class TwoComponentPosterior(FiniteArmsMixin):
@@ -75,14 +76,19 @@ class TwoComponentPosterior(FiniteArmsMixin):
     def advance(self) -> None:
         """Advance the two-component posterior by one interval."""
         self._time += 1
-        two_component.evolve(
-            self._m,
-            self._C,
-            self._field.kernel,
-            self._transition.matrix,
-            self._transition.innovation,
-        )
-        self._predict()
+        self._evolve(self._transition.matrix, self._transition.innovation)
+
+    def skip(self, intervals: int) -> None:
+        """Advance the two-component posterior by several intervals without readings, at once.
+
+        The components are stationary: their prior is the retained part of the prior plus the
+        innovation. So the innovation of all intervals together is the prior minus the retained
+        part.
+        """
+        self._time += intervals
+        matrix = np.linalg.matrix_power(self._transition.matrix, intervals)
+        prior = self._transition.prior
+        self._evolve(matrix, prior - matrix @ prior @ matrix.T)
 
     def reset(self) -> None:
         """Reset the two-component posterior to the current interval's prior: drop all readings."""
@@ -103,6 +109,10 @@ class TwoComponentPosterior(FiniteArmsMixin):
         check_covariances("covariance", self._field.kernel, state)
         copy_arrays(self._arrays(), state)
         self._time, self.observations = time, observations
+        self._predict()
+
+    def _evolve(self, matrix: Array, innovation: Array) -> None:
+        two_component.evolve(self._m, self._C, self._field.kernel, matrix, innovation)
         self._predict()
 
     def _kind(self) -> str:

@@ -42,6 +42,11 @@ class WeightedPosterior(BufferedPosterior):
         self._V, self._z = np.empty((most, M)), np.empty(most)
         self._weights, self._sums = np.empty(M), np.empty(M)
 
+    def skip(self, intervals: int) -> None:
+        """Advance the weighted posterior by several intervals without readings, at once."""
+        self._time += intervals
+        self._predict()
+
     def _predict(self) -> None:
         weighted.predict(
             self._kernel,

@@ -77,10 +77,12 @@ class WindowPosterior(StateSpaceBase):
     def advance(self) -> None:
         """Advance the sliding-window posterior by one interval."""
         self._time += 1
-        if self._changes:
-            kernels.evolve(self._V, self._retain, self.observations)
-            self.prior = self._retain * self.prior + self._inject
-            self._predict()
+        self._evolve(self._retain, self._inject)
+
+    def skip(self, intervals: int) -> None:
+        """Advance the sliding-window posterior by several intervals without readings, at once."""
+        self._time += intervals
+        self._evolve(*Transition(self._retain, self._inject).over(float(intervals)))
 
     def reset(self) -> None:
         """Reset the sliding-window posterior to the current interval's prior: drop all readings."""
@@ -126,6 +128,12 @@ class WindowPosterior(StateSpaceBase):
         copy_arrays({**self._rows(n), "L": self._L[:n, :n]}, state)
         self._time, self._drops = state["time"], state["drops"]
         self._predict()
+
+    def _evolve(self, retain: float, inject: float) -> None:
+        if self._changes:
+            kernels.evolve(self._V, retain, self.observations)
+            self.prior = retain * self.prior + inject
+            self._predict()
 
     def _drop_oldest(self) -> None:
         kernels.drop_oldest(

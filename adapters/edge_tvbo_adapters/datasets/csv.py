@@ -27,10 +27,12 @@ from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import listed
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets.csv_columns import (
+    ALL_SENSORS,
     CsvColumns,
     check_step_count,
     check_times,
     columns_of,
+    columns_of_export,
     sensor_ids,
     separator_of,
 )
@@ -48,7 +50,8 @@ if TYPE_CHECKING:
 
 SAMPLE_LINES = 500  # first lines, which show the separator, units and order of day and month
 ADVICE = "Give the file with --data-dir:  --data-dir readings.csv"
-ANNOTATIONS = ("#group", "#datatype", "#default")  # first cells of lines in InfluxDB exports
+# First cells of lines that are skipped: the annotations in exports of InfluxDB, and our own mark.
+SKIPPED = ("#group", "#datatype", "#default", ALL_SENSORS)
 Rows = Iterable[tuple[int, list[str]]]  # line numbers and cells
 
 
@@ -117,10 +120,14 @@ def read(path: Path, interval: float | None = None) -> Recording:
 def read_table(path: Path, text: Iterable[str]) -> LongTable:
     """Return the readings of a CSV file; the header shows whether the file is wide or long."""
     lines = iter(text)
-    skipped, first = _header(lines)
+    skipped, first, is_export = _header(lines)
     sample = list(islice(lines, SAMPLE_LINES))
     separator = separator_of([first, *sample])
-    columns = columns_of(path, skipped, first, separator, sample)
+    columns = (
+        columns_of_export(first, separator)
+        if is_export
+        else columns_of(path, skipped, first, separator, sample)
+    )
     numbered = numbered_rows(path, chain(sample, lines), separator, columns.header, skipped)
     head = list(islice(numbered, SAMPLE_LINES))
     if head and _is_units(columns, head[0][1]):
@@ -140,12 +147,17 @@ def read_table(path: Path, text: Iterable[str]) -> LongTable:
     return read_long(path, columns, columns.sensor, parser, labels, rows)
 
 
-def _header(lines: Iterator[str]) -> tuple[int, str]:
-    """Return the line number and the text of a CSV file's header, which may follow comments."""
+def _header(lines: Iterator[str]) -> tuple[int, str, bool]:
+    """Return the line number and the text of a CSV file's header, which may follow comments.
+
+    The third value is whether a comment says that each column except the first is a sensor.
+    """
+    is_export = False
     for number, line in enumerate(lines, 1):
+        is_export |= line.startswith(ALL_SENSORS)
         if line.strip() and not line.startswith(("#", "sep=")):
-            return number, line
-    return 1, ""
+            return number, line, is_export
+    return 1, "", False
 
 
 def _is_units(columns: CsvColumns, row: list[str]) -> bool:
@@ -165,15 +177,15 @@ def numbered_rows(
     """Yield the line number and the cells of each CSV row that is not blank.
 
     `before` is the number of lines before the first row. Empty cells after the last column are left
-    out. A file that was put together from several files repeats the `header` and InfluxDB's
-    annotations; these rows are left out, too. Raises `DataError` for a row with more or fewer cells
-    than the header.
+    out. A file that was put together from several files repeats the `header`, InfluxDB's
+    annotations and `ALL_SENSORS`; these rows are left out, too. Raises `DataError` for a row with
+    more or fewer cells than the header.
     """
     width = len(header)
     reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
         for row in reader:
-            if not any(row) or row[0] in ANNOTATIONS or [cell.strip() for cell in row] == header:
+            if not any(row) or row[0] in SKIPPED or [cell.strip() for cell in row] == header:
                 continue
             number = reader.line_num + before
             if len(row) > width and not any(row[width:]):

@@ -38,6 +38,7 @@ NO_SENSORS = frozenset(  # in a wide file, columns with these names are usually 
     | {"battery", "batterie", "linkquality", "lqi", "rssi", "snr"}
     | {"latitude", "longitude", *TIMES, *STEP_NAMES}
 )
+ALL_SENSORS = "# edge-tvbo: every column except the first is a sensor"  # a line above the header
 OF_EXPORTS = {  # column that identifies an export -> other columns that are not sensors
     "_time": {"result", "table", "_start", "_stop"},  # InfluxDB
     "latitude": {"elevation"},  # ThingSpeak
@@ -121,6 +122,27 @@ def columns_of(
     if at and sensor is not None:
         return _long_columns(path, number, header, at, sensor)
     return _wide_columns(header, at or (0,))
+
+
+def columns_of_export(first: str, separator: str) -> CsvColumns:
+    """Return the columns of a CSV file that `edge-tvbo export` has marked with `ALL_SENSORS`."""
+    header = [name.strip() for name in next(_rows([first], separator), [])]
+    return CsvColumns(header, (0,), None, list(range(1, len(header))), [])
+
+
+def needs_mark(header: str) -> bool:
+    """Return whether a column of a wide CSV file is not read as a sensor without `ALL_SENSORS`.
+
+    The first column of `header` is the time, and each further column is a sensor.
+
+    >>> needs_mark("time,hall,attic"), needs_mark("time,hall,battery")
+    (False, True)
+    """
+    try:
+        columns = columns_of(Path(), 1, header, ",")
+    except DataError:
+        return True
+    return columns.sensor is not None or columns.at != (0,) or bool(columns.ignored)
 
 
 def _has_readings(cells: Iterable[str]) -> bool:

@@ -10,6 +10,7 @@ from edge_tvbo.errors import MissingExtra, naming_file
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.messages.readings import RecordedReading, RecordedReadings
 from edge_tvbo.simulation.recording import Recording
+from edge_tvbo_adapters.datasets.csv_columns import ALL_SENSORS, needs_mark
 
 EXPORTED_ROWS = 1000  # number of rows that are converted to lists in one step
 
@@ -17,9 +18,14 @@ EXPORTED_ROWS = 1000  # number of rows that are converted to lists in one step
 def csv_lines(recording: Recording) -> Iterator[str]:
     """Yield the lines of an export as wide CSV: a time, and the mean reading of each sensor.
 
-    A cell is empty if the sensor was not read; an interval without any reading has no row.
+    A cell is empty if the sensor was not read; an interval without any reading has no row. If the
+    id of a sensor has another meaning in other CSV files, such as ``battery``, the first line says
+    that all columns are sensors.
     """
-    yield ",".join(["time", *recording.sensors]) + "\n"
+    header = ",".join(["time", *recording.sensors])
+    if needs_mark(header):
+        yield f"{ALL_SENSORS}\n"
+    yield f"{header}\n"
     for row, (values, observed) in enumerate(_rows(recording)):
         if any(observed):
             pairs = zip(values, observed, strict=True)

@@ -8,6 +8,15 @@ from random import Random
 import numpy as np
 import pytest
 from edge_tvbo_adapters.datasets import csv, exports
+from edge_tvbo_adapters.datasets.csv_columns import (
+    ALL_SENSORS,
+    NO_SENSORS,
+    OF_EXPORTS,
+    SENSORS,
+    TIMES,
+)
+from edge_tvbo_adapters.datasets.csv_columns import READINGS as READING_NAMES
+from edge_tvbo_adapters.datasets.csv_labels import UNITS
 from edge_tvbo_adapters.datasets.csv_values import CODES
 from edge_tvbo_adapters.datasets.grid import grid_start, spacing
 from edge_tvbo_adapters.datasets.own import own_recording
@@ -17,6 +26,7 @@ from support.recordings import as_columns, small_recording
 
 from edge_tvbo.errors import DataError, MissingExtra
 from edge_tvbo.messages.readings import RecordedReading
+from edge_tvbo.messages.sensor_ids import is_id
 
 START = 1_772_438_400.0
 READING = st.floats(-1e6, 1e6).filter(lambda value: value not in CODES)
@@ -167,6 +177,55 @@ def test_exported_csv_is_read_back_as_the_same_recording(tmp_path, rows, interva
         assert again.start == own.start
         assert np.array_equal(again.values, own.values)
         assert np.array_equal(again.observed, own.observed)
+
+
+RESERVED = {*TIMES, *SENSORS, *READING_NAMES, *NO_SENSORS, *UNITS}.union(*OF_EXPORTS.values())
+IDS = st.from_regex(r"\A[A-Za-z0-9_.-]{1,64}\Z") | st.sampled_from(
+    [each for name in sorted(RESERVED) for each in (name, name.title()) if is_id(each)]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(IDS, min_size=1, max_size=5, unique=True), st.sampled_from([1.0, 1.5]))
+@example(["battery", "hall"], 1.0)
+@example(["date", "time"], 1.0)
+@example(["station", "value"], 1.5)
+def test_exported_csv_is_read_back_with_the_sensors_of_any_ids(tmp_path, sensors, step):
+    """Columns with names such as battery were left out, and station made the file a long one."""
+    readings = [
+        reading(sensor, START + 600.0 * row, step * (row + arm))
+        for row in range(4)
+        for arm, sensor in enumerate(sensors)
+    ]
+    own = recording_of(readings, sensors)
+    path = tmp_path / "own.csv"
+    exports.write_lines(path, exports.csv_lines(own))
+
+    again = csv.read(path)
+
+    assert (again.sensors, again.names) == (own.sensors, {})
+    assert np.array_equal(again.values, own.values)
+    assert again.observed.all()
+
+
+@pytest.mark.parametrize(("sensor", "is_marked"), [("hall", False), ("battery", True)])
+def test_only_an_export_with_a_misleading_id_says_that_its_columns_are_sensors(sensor, is_marked):
+    own = recording_of([reading(sensor, START), reading(sensor, START + 600.0)], (sensor,))
+    lines = list(exports.csv_lines(own))
+    assert (lines[0] == f"{ALL_SENSORS}\n") is is_marked
+    assert lines[is_marked] == f"time,{sensor}\n"
+
+
+def test_several_exports_in_one_file_are_read(tmp_path):
+    path, days = tmp_path / "own.csv", (START, START + 86400.0)
+    exported = [
+        recording_of([reading("battery", day + at, 20.0 + at) for at in (0.0, 600.0)], ("battery",))
+        for day in days
+    ]
+    path.write_text("".join(line for each in exported for line in exports.csv_lines(each)))
+    again = csv.read(path)
+    assert again.sensors == ("battery",)
+    assert again.values[again.observed].tolist() == [20.0, 620.0, 20.0, 620.0]
 
 
 def test_an_export_needs_little_memory_and_has_all_rows():

@@ -47,7 +47,8 @@ def remove(config: Path, instance: str | None) -> None:
     """Remove the Home Assistant device of CONFIG.
 
     The entities of the device are removed too. First stop the daemon, or remove [homeassistant]
-    from CONFIG and send SIGHUP to the daemon.
+    from CONFIG and send SIGHUP to the daemon. If the broker uses logins as client ids, stop the
+    daemon: the command uses the daemon's login, so it would end the session of a running daemon.
     """
     from edge_tvbo_adapters.homeassistant.discovery import topic_for
     from edge_tvbo_adapters.mqtt.clear_retained import clear_retained

@@ -6,18 +6,20 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 from click.testing import CliRunner
 from edge_tvbo_adapters.mqtt import short_session
+from edge_tvbo_adapters.mqtt.short_session import ShortSession
 from edge_tvbo_adapters.simulation import local_broker
 from support.mosquitto import TIMEOUT_S, write_passwords
 from support.paths import DEPLOY
 from support.ports import free_port
 
 from edge_tvbo.cli import main
-from edge_tvbo.errors import Code
+from edge_tvbo.cli.settings import settings_of
+from edge_tvbo.errors import Code, LinkError
 
 FIELD = """
 [fields.heat]
@@ -276,6 +278,19 @@ def test_ha_remove_does_not_disturb_a_daemon_whose_login_is_its_client_id(deploy
 
     assert (removed.exit_code, "is running and would publish" in removed.stderr) == (2, True)
     assert statuses == [b"online"]
+
+
+def test_a_session_with_the_login_of_a_daemon_that_ends_it_says_to_stop_the_daemon(deployed, peer):
+    """As of `ha remove`, which needs the login of the daemon even if there is a read-only login."""
+    path, _ = deployed
+    path.write_text(path.read_text().replace("[fields.heat]", READONLY + "[fields.heat]"))
+    mqtt = settings_of(path).mqtt
+    with closing(ShortSession(mqtt, "lab", lambda message: None)) as session:
+        peer(mqtt.port, "edge_tvbo/lab/status", login=("edge-tvbo", "hunter2"))
+        with pytest.raises(LinkError, match="stop the daemon, and run the command again") as ended:
+            session.listen(time.monotonic() + TIMEOUT_S)
+
+    assert ended.value.code == Code.CLIENT_ID
 
 
 def test_a_check_that_ends_the_session_of_the_daemon_says_how_to_avoid_it(deployed):

@@ -166,12 +166,17 @@ def ended_session(problem: ConnectionProblem, mqtt: Mqtt) -> ConnectionProblem:
     Some brokers use the login as the client id. On such a broker, a daemon that reconnects ends the
     session of a command that uses the daemon's login.
     """
-    if not mqtt.shares_login or problem.code not in (Code.LINK, Code.CLIENT_ID):
+    is_reader = mqtt.readonly is not None and mqtt.username == mqtt.readonly.username
+    if mqtt.username is None or is_reader or problem.code not in (Code.LINK, Code.CLIENT_ID):
         return problem
+    advice = (
+        "add a second login as [mqtt.readonly], or stop the daemon"
+        if mqtt.shares_login
+        else "stop the daemon, and run the command again"
+    )
     return ConnectionProblem(
         "the broker accepted the session and then ended it; if the broker uses logins as client "
-        "ids, this session and that of the daemon end each other: add a second login as "
-        "[mqtt.readonly], or stop the daemon",
+        f"ids, this session and that of the daemon end each other: {advice}",
         Code.CLIENT_ID,
     )
 

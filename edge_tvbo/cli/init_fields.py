@@ -1,7 +1,7 @@
 """Fields of a first configuration: their sensors are named by the user, or found on the broker."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -394,7 +394,7 @@ def _groups(discovery: "SensorDiscovery", answers: Answers) -> "list[SensorGroup
     groups = [
         each
         for each in discovery.groups()
-        if not wanted or each.quantity.name in wanted or each.value in wanted
+        if not wanted or any(_is_wanted(each, quantity) for quantity in wanted)
     ]
     listed: list[SensorGroup] = []
     others: list[SensorGroup] = []
@@ -404,10 +404,18 @@ def _groups(discovery: "SensorDiscovery", answers: Answers) -> "list[SensorGroup
     for number, group in enumerate(listed, 1):
         click.echo(f"{number:>3}  {group.describe()}")
     _name_unlisted(others)
-    found = {each for group in groups for each in (group.quantity.name, group.value)}
-    if not groups or not found.issuperset(wanted):
-        raise NothingFound(_nothing_found(discovery, answers, found))
+    missing = [each for each in wanted if not any(_is_wanted(group, each) for group in groups)]
+    if not groups or missing:
+        raise NothingFound(_nothing_found(discovery, answers, missing))
     return listed
+
+
+def _is_wanted(group: "SensorGroup", quantity: str) -> bool:
+    """Return whether `quantity`, in any spelling, is the quantity or the `value` of a group."""
+    from edge_tvbo.setup.quantities import known_quantity
+
+    spellings = {quantity.lower(), known_quantity(quantity).name.lower()}
+    return group.quantity.name in spellings or (group.value or "").lower() in spellings
 
 
 def _name_unlisted(groups: "list[SensorGroup]") -> None:
@@ -433,7 +441,7 @@ def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorG
     from edge_tvbo.setup.sensor_groups import companions
 
     firsts = [
-        next(each for each in groups if wanted in (each.quantity.name, each.value))
+        next(each for each in groups if _is_wanted(each, wanted))
         for wanted in dict.fromkeys(answers.quantities)
     ]
     chosen: list[SensorGroup] = []
@@ -485,11 +493,10 @@ def chosen_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[Sensor
     return [groups[number - 1] for number in chosen]
 
 
-def _nothing_found(discovery: "SensorDiscovery", answers: Answers, found: Iterable[object]) -> str:
+def _nothing_found(discovery: "SensorDiscovery", answers: Answers, missing: list[str]) -> str:
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.sensor_groups import shown
 
-    missing = [each for each in answers.quantities if each not in set(found)]
     of = f" of {', '.join(missing)}" if missing else ""
     quantities = dict.fromkeys(shown(each.quantity.name) for each in discovery.groups())
     lines = [

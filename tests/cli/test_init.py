@@ -1174,6 +1174,17 @@ def test_the_quantities_of_groups_that_are_not_listed_are_named(init_with):
     assert "\n     12 more groups of humidity; to list all groups" in made.stdout
 
 
+@pytest.mark.parametrize("wanted", ["CO2", "co2", "CarbonDioxide", "SCD30.CarbonDioxide"])
+def test_a_quantity_is_found_however_it_is_spelt(init_with, wanted):
+    """As of named sensors."""
+    body = {"SCD30": {"CarbonDioxide": 814, "Temperature": 22.0}}
+
+    made, path = init_with({"tele/hall/SENSOR": json.dumps(body)}, "--quantity", wanted)
+
+    assert made.exit_code == 0, made.output
+    assert set(tomllib.loads(path.read_text())["fields"]) == {"co2"}
+
+
 def test_friendly_names_with_two_slashes_can_be_activated(init_with):
     names = ("ground/kitchen/window", "first/bath/door")
     messages = {f"zigbee2mqtt/{name}": '{"temperature": 21.3}' for name in names}

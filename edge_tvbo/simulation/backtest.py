@@ -332,11 +332,12 @@ def _check_rows(recording: Recording, span: RowRange, which: str, least: int) ->
     rows, intervals = len(recorded_rows(recording, span)), span.last - span.first
     if rows >= least:
         return
-    advice = "Select more days with --train or --test."
+    option = "--test" if which == "test" else "--train"  # `fit` has no --test
+    advice = f"Select more days with {option}."
     if rows < intervals:
         advice = (
-            "In the other intervals, too few sensors were read. Select other days with --train "
-            "and --test, or leave out the sensors that were read only for a part of the time."
+            f"In the other intervals, too few sensors were read. Select other days with {option}, "
+            "or leave out the sensors that were read only for a part of the time."
         )
     raise DataError(
         f"{recording.name}: {rows} of the {intervals} intervals of the {which} days can be used; "

@@ -557,6 +557,14 @@ def test_days_on_which_most_sensors_were_silent_are_named(config, tmp_path, kept
     assert "In the other intervals, too few sensors were read." in failed.stderr
 
 
+def test_too_few_training_days_of_fit_are_selected_with_an_option_that_it_has(config, tmp_path):
+    record(tmp_path, kept=lambda row, arm: row == 0)
+    failed = run("fit", config, "-o", tmp_path / "m.json")
+    assert failed.exit_code == 2
+    assert "1 of the 1 intervals of the training days can be used" in failed.stderr
+    assert "Select more days with --train." in failed.stderr
+
+
 def test_training_day_without_an_interval_is_not_a_mistake_of_the_test_days(tmp_path):
     rows = [f"2026-0{month}-{day:02},{day},{month}" for month in (1, 2) for day in (4, 11, 18, 25)]
     table = tmp_path / "weekly.csv"

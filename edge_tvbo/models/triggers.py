@@ -35,8 +35,11 @@ class Trigger(Protocol):
 
     age: int  # replies since the last reset: the whole state of a trigger
 
-    def expires(self, t: int) -> bool:
-        """Return whether the trigger is due at the beginning of interval `t` = 0, 1, ..."""
+    def due_times(self, after: int, t: int) -> int:
+        """Return how often the trigger is due at the beginning of the intervals `after` + 1 to `t`.
+
+        The first interval has the number 0.
+        """
         ...
 
     def check(self, reply: TriggerInput) -> TriggerResult:
@@ -58,9 +61,9 @@ class _CountingTrigger:
         """Set the trigger's age to 0; call this after a reset of the model."""
         self.age = 0
 
-    def expires(self, t: int) -> bool:
-        """Return False, because this trigger has no schedule."""
-        return False
+    def due_times(self, after: int, t: int) -> int:
+        """Return 0, because this trigger has no schedule."""
+        return 0
 
     def check(self, reply: TriggerInput) -> TriggerResult:
         """Count a reply; this trigger's result always says that the model is not stale."""
@@ -91,9 +94,9 @@ class EveryPeriod(_CountingTrigger):
         check_count(period=period)
         self.period = period
 
-    def expires(self, t: int) -> bool:
-        """Return whether the trigger is due: `t` is a positive multiple of the reset period."""
-        return t > 0 and t % self.period == 0
+    def due_times(self, after: int, t: int) -> int:
+        """Return how many multiples of the reset period are above `after` >= 0, and at most `t`."""
+        return t // self.period - after // self.period
 
 
 class _EventTrigger(_CountingTrigger):

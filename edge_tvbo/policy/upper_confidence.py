@@ -152,7 +152,7 @@ class UpperConfidence:
         self._time += 1
         self._events += 1
         self._selected, self._replies = [], 0
-        if self._trigger.expires(self._time):
+        if self._trigger.due_times(self._time - 1, self._time):
             self.reset()
 
     def reset(self) -> None:
@@ -286,11 +286,11 @@ class SkippingUpperConfidence(UpperConfidence):
 
         If several scheduled resets are due, the last of them has the effect of all.
         """
-        before, skipped = self._time, intervals - 1
+        skipped = intervals - 1
+        resets = self._trigger.due_times(self._time, self._time + skipped)
         self._skipping.skip(skipped)
         self._time += skipped
         self._events += skipped
-        resets = sum(map(self._trigger.expires, range(before + 1, self._time + 1)))
         if resets:
             self.reset()
             self.resets += resets - 1

@@ -71,9 +71,10 @@ def test_an_age_above_n_upper_resets(kind):
     assert trigger.check(TriggerInput(0.0, 0.0, 1.0, 2.0)).stale
 
 
-@given(st.integers(1, 50), st.integers(0, 500))
-def test_a_periodic_trigger_expires_at_multiples_but_0(period, t):
-    assert EveryPeriod(period).expires(t) == (t in range(period, 501, period))
+@given(st.integers(1, 50), st.integers(0, 500), st.integers(0, 500))
+def test_a_periodic_trigger_is_due_at_multiples_but_0(period, t, n):
+    resets = range(period, 1001, period)
+    assert EveryPeriod(period).due_times(t, t + n) == sum(t < each <= t + n for each in resets)
 
 
 @pytest.mark.parametrize("trigger", [Never(), EveryPeriod(3)])
@@ -86,10 +87,10 @@ def test_triggers_by_schedule_only_count_replies(trigger):
 
 
 @given(st.integers(0, 10**6))
-def test_event_triggers_do_not_expire_by_schedule(t):
-    assert not Never().expires(t)
-    assert not ErrorBound(0.01).expires(t)
-    assert not LikelihoodRatio(0.01).expires(t)
+def test_event_triggers_are_never_due_by_schedule(t):
+    assert not Never().due_times(0, t)
+    assert not ErrorBound(0.01).due_times(0, t)
+    assert not LikelihoodRatio(0.01).due_times(0, t)
 
 
 # --- the likelihood ratio -----------------------------------------------------------------------

@@ -10,13 +10,14 @@ import pytest
 from edge_tvbo_adapters.homeassistant.discovery import Discovery
 from edge_tvbo_adapters.mqtt import backoff, reconnection
 from edge_tvbo_adapters.mqtt import link as link_module
+from edge_tvbo_adapters.mqtt.link import connect
 from edge_tvbo_adapters.mqtt.session import CONNACK_5_TIMEOUT_S, SessionState
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from support.link import cut, decision, health, link_to, logged
 from support.mosquitto import TIMEOUT_S, stop
 from support.proxy import Proxy
-from support.settings import field_settings
+from support.settings import field_settings, mqtt_settings
 
 from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.config.settings import HomeAssistant
@@ -88,6 +89,32 @@ def test_a_broker_that_spoke_mqtt_5_may_accept_a_later_session_slowly(broker, dr
         proxy.frozen = False
         driver.online()
         assert link._version == "5"
+
+
+def test_waiting_commands_of_the_quantities_of_a_device_do_not_replace_each_other(
+    mosquitto, drive, peer
+):
+    """The broker accepts one unacknowledged message, so two of the three commands wait."""
+    broker = mosquitto("allow_anonymous true\nmax_inflight_messages 1\n")
+    broker.start()
+    topic = "zigbee2mqtt/{sensor}/get"
+    commands = {name: f'{{"{name}": ""}}' for name in ("temperature", "humidity", "pressure")}
+    fields = {
+        name: field_settings(
+            ("a",),
+            f"{name}/{{sensor}}",
+            activate=ActivateSettings(mode="live", topic=topic, payload=payload),
+        )
+        for name, payload in commands.items()
+    }
+    sensor = peer(broker.port, "zigbee2mqtt/a/get")
+    link = connect(mqtt_settings(broker.port, version="5"), "quantities", fields)
+    driver = drive(link)
+    driver.until(lambda: link.online and link._outbox.empty)
+    for name in fields:
+        link.send(name, Activate("a", 1, 0.0, 60.0))
+    driver.until(lambda: len(sensor.received) == 3)
+    assert [payload.decode() for _, payload, _ in sensor.received] == list(commands.values())
 
 
 def test_documents_do_not_expire(broker, drive):

@@ -68,7 +68,9 @@ class Publication(msgspec.Struct, frozen=True):
         return PACKET_OVERHEAD + len(self.topic.encode()) + len(self.payload)
 
 
-Key = str | int  # a message replaces one with the same key: the topic, or a notice's number
+# A message replaces one with the same key: the topic, a notice's number, or the field and the sensor
+# of a live command, because the commands of several fields and sensors can have the same topic.
+Key = str | int | tuple[str, str]
 
 
 class Outbox:
@@ -163,11 +165,13 @@ class Outbox:
     ) -> None:
         """Queue a command in the outbox.
 
-        The command is dropped if it cannot be sent within `valid_s` seconds.
+        The command is dropped if it cannot be sent within `valid_s` seconds. An activation replaces
+        a waiting activation of the same sensor of the same field.
         """
         until = self._now() + valid_s
         command = Publication(topic, payload, qos=qos, until=until, activates=activates)
-        self._append(self._commands, topic, command)
+        key = (activates.field, activates.sensor) if activates else topic
+        self._append(self._commands, key, command)
 
     def drop(self, activation: ActivationId) -> None:
         """Count an activation as not sent, because the outbox cannot send it."""

@@ -450,6 +450,21 @@ def test_each_activation_is_either_sent_or_recalled_as_unsent(steps):
     assert {*sent, *unsent} == {*made}
 
 
+def test_an_activation_replaces_only_the_waiting_activation_of_its_own_field_and_sensor():
+    """Two quantities of a device, and two devices whose commands have one topic."""
+    outbox = opened()
+    first = [
+        ActivationId("heat", "a", 0),
+        ActivationId("damp", "a", 0),
+        ActivationId("heat", "b", 0),
+    ]
+    newer = ActivationId("heat", "a", 1)
+    for each in (*first, newer):
+        outbox.command("get", str(each).encode(), 60.0, activates=each)
+    assert [each.activates for each in outbox.pop_ready()] == [*first[1:], newer]
+    assert list(outbox.recall("heat")) == [(first[0], False)]
+
+
 @pytest.mark.parametrize("was_sent", [False, True])
 def test_a_document_of_a_former_field_is_cleared_in_the_next_session(was_sent):
     outbox, mids = opened(), ids()

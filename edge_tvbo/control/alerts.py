@@ -27,7 +27,13 @@ from msgspec.structs import replace
 from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.snapshot import check_arrays, decode_struct, encode_struct, read_bytes
+from edge_tvbo.models.snapshot import (
+    check_arrays,
+    decode_struct,
+    encode_struct,
+    read_bytes,
+    read_number,
+)
 from edge_tvbo.numerics.types import Mask
 
 NEVER = 0.0  # the time of an event that has not occurred
@@ -80,7 +86,9 @@ class AlertMonitor:
         self._beyond = np.zeros(len(field), np.int64)  # 1 for sensors that cause an alert
         self._estimated = False
         self._announced = False  # the state that the last event reported
-        self._objective: str = field.objective  # the objective when the causes were found
+        # the objective and the release level when the causes were found:
+        self._objective: str = field.objective
+        self._applied_release: float | None = self.release  # None: unknown, or no alert yet
         self.active = False
         self.since = NEVER
 
@@ -189,6 +197,7 @@ class AlertMonitor:
             "alert": encode_struct(held),
             "alert_beyond": self._beyond,
             "alert_objective": self._field.objective,
+            "alert_release": self.release,
         }
 
     def check(self, state: dict[str, Any]) -> None:
@@ -198,6 +207,8 @@ class AlertMonitor:
         check_arrays({"alert_beyond": self._beyond}, state)
         beyond = state["alert_beyond"]
         held = _held(state)
+        if "alert_release" in state:
+            read_number(state, "alert_release")
         if (
             not isinstance(state.get("alert_objective", ""), str)
             or not isfinite(held.since)
@@ -213,6 +224,7 @@ class AlertMonitor:
         self._announced = held.active if held.announced is None else held.announced
         self._configured = held.configured
         self._objective = state.get("alert_objective") or held.objective or self._field.objective
+        self._applied_release = state.get("alert_release")
         in_use = (held.threshold, held.configured, self._settings.threshold)
         self._use(next(each for each in in_use if each is not None))
         self._beyond[:] = state.get("alert_beyond", 0)
@@ -221,7 +233,8 @@ class AlertMonitor:
         """After `restore`, use the alert's configured threshold if it changed since the snapshot.
 
         If the field's objective changed since the snapshot, determine again which sensors cause the
-        alert. `values` contains the last reading of each sensor.
+        alert. If the release level changed, or the snapshot contains no alert, compare the last
+        readings with the present levels. `values` contains the last reading of each sensor.
         """
         if self._configured != self._settings.threshold:
             self._configured = self._settings.threshold
@@ -229,6 +242,11 @@ class AlertMonitor:
         if self._objective != self._field.objective:
             self._objective = self._field.objective
             self._find_causes(values)
+        if self._applied_release != self.release:
+            self._applied_release = self.release
+            for arm, value in enumerate(values):
+                if isfinite(value):
+                    self.observe(arm, self._field.to_model(value))
 
     def _find_causes(self, values: Sequence[float]) -> None:
         """Find the sensors whose last reading is above the threshold: they cause the alert."""

@@ -67,6 +67,27 @@ def test_a_rejection_that_a_reload_does_not_end_is_logged_again(gateway, broker,
     assert counts == [1, 1, 1, 2]
 
 
+def test_an_alert_that_a_reload_adds_counts_the_last_reading(gateway, broker, peer):
+    """The only reading is the reply 21; the estimate is too uncertain for an alert."""
+    reader = peer(broker.port, "edge_tvbo/k/lab/#")
+
+    def published(level):
+        """Return the newest document that this daemon has published; None if there is none."""
+        topic = f"edge_tvbo/k/lab/{level}"
+        new = [each for name, each, old in reader.received if name == topic and each and not old]
+        return json.loads(new[-1]) if new else None
+
+    gateway.configure(interval="1h", reply_timeout="10s")
+    gateway.start()
+    reader.wait(lambda: published("hotspot"))  # the model has the reading
+    set_threshold(gateway, 20.9)
+    gateway.process.send_signal(SIGHUP)
+    reader.wait(lambda: published("event") and published("alert"))
+    event, alert = published("event"), published("alert")
+    assert (event["event"], alert["readings"]) == ("alert", {event["sensor"]: 21.0})
+    assert alert["probability"] < 0.9
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_an_alert_follows_the_changed_threshold_at_once(gateway, broker, peer, restarts):
     """The only reading is the reply 21, and the next interval begins in an hour."""

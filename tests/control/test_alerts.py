@@ -22,6 +22,7 @@ from edge_tvbo.messages.events import (
     ClockStepped,
     IgnoreRequested,
     IntervalElapsed,
+    LinkRestored,
     QuietHoursEnded,
     Reading,
     ResetRequested,
@@ -339,6 +340,40 @@ def test_threshold_that_the_configuration_changes_counts_at_once():
     assert read(lower, "a", 20.0, 4.0) == ["alert"]
 
 
+def test_an_alert_that_the_configuration_adds_counts_the_last_readings():
+    """The estimate is less certain than the reading: its probability is too low for an alert."""
+    before = controller_of(alert=None)
+    read(before, "b", 24.1, 1.0)
+    after = controller_of()
+    after.restore(before.snapshot())
+    assert after.alert(2.0).probability < ALERT.probability
+    assert alerts(after.handle(LinkRestored(2.0))) == ["alert"]
+    assert after.alert(3.0).readings == {"b": 24.1}
+
+
+def test_a_hysteresis_that_the_configuration_changes_counts_at_once():
+    """The last reading and the estimate are between the two release levels."""
+    wide = controller_of(AlertSettings(threshold=24.0, hysteresis=3.0))
+    assert read(wide, "b", 24.5, 1.0) == ["alert"]
+    assert [read(wide, "b", 21.5, 2.0 + n / 10) for n in range(3)] == [[], [], []]
+    narrow = controller_of(AlertSettings(threshold=24.0, hysteresis=1.0))
+    narrow.restore(wide.snapshot())
+    assert alerts(narrow.handle(LinkRestored(3.0))) == ["alert-over"]
+
+
+def test_a_restart_finds_no_cause_that_the_alert_did_not_have():
+    """A sensor that is used again causes an alert only by its next reading."""
+    controller = controller_of()
+    read(controller, "b", 24.1, 1.0)
+    for ignored in (True, False):
+        controller.handle(IgnoreRequested("b", ignored, 2.0))
+    restarted = controller_of()
+    restarted.restore(controller.snapshot())
+    for each in (controller, restarted):
+        each.handle(LinkRestored(3.0))
+        assert each.alert(4.0).readings == {}
+
+
 def test_after_a_change_of_the_objective_other_readings_cause_the_alert():
     before = controller_of()
     assert read(before, "a", 24.5, 1.0) == ["alert"]
@@ -465,11 +500,13 @@ def test_old_snapshots_have_no_alert_and_invalid_ones_are_rejected():
 
     monitor = AlertMonitor(field_of(), ALERT)
     state = monitor.snapshot()
+    monitor.check({key: each for key, each in state.items() if key != "alert_release"})
     for changed in (
         {"alert": b"no"},
         {"alert_beyond": np.full(3, 2)},
         {"alert_beyond": None},
         {"alert_objective": 1},
+        {"alert_release": "low"},
     ):
         with pytest.raises(SnapshotError):
             monitor.check(state | changed)

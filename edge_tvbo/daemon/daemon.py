@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Set
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -46,6 +46,10 @@ class BrokerLink(Link, MonitoredLink, Protocol):
 
     def withdraw(self, field: str) -> None:
         """Clear the retained documents of `field` on the broker; new documents may follow."""
+        ...
+
+    def take_over(self, before: Self) -> None:
+        """Publish the notices that the closed `BrokerLink` `before` did not deliver."""
         ...
 
     def close(self) -> None:

@@ -43,6 +43,7 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
     successor.withdraw_former_units()
     successor.restore_decisions()
     successor.surroundings.rejection_log.reset()
+    successor.link.take_over(daemon.link)
     text = f"done; the fields are {', '.join(successor.controllers)}"
     log.info("reload: %s", text)
     clock = daemon.surroundings.clock

@@ -35,6 +35,30 @@ def test_the_count_of_written_bytes_continues_after_a_reload(gateway):
     assert 0 < before < after < written(gateway, 3)
 
 
+def test_notices_that_wait_for_the_broker_are_published_after_reloads(gateway, broker, peer):
+    """The alert begins while the broker is away."""
+    reader = peer(broker.port, "edge_tvbo/k/event", "edge_tvbo/k/lab/event")
+    watcher = peer(broker.port, "edge_tvbo/k/lab/hotspot")
+
+    def reload(port, threshold, *logs):
+        gateway.port = port
+        gateway.configure(extra=f"[fields.lab.alert]\nthreshold = {threshold}\n")
+        reloads = gateway.log_text().count("reload: done")
+        gateway.process.send_signal(SIGHUP)
+        gateway.wait(lambda: gateway.log_text().count("reload: done") > reloads)
+        gateway.wait_for_log(*logs)
+
+    gateway.configure(extra="[fields.lab.alert]\nthreshold = 30\n")
+    gateway.start()
+    watcher.wait(lambda: any(not old for *_, old in watcher.received))  # the model has a reading
+    reload(1, 20.5, "lab: alert: ")
+    reload(1, 20.5)
+    reload(broker.port, 20.5)
+    reader.wait(lambda: len(reader.received) >= 4)
+    events = [json.loads(payload)["event"] for _, payload, _ in reader.received]
+    assert events[:4] == ["reload", "alert", "reload", "reload"]
+
+
 def set_threshold(gateway, threshold):
     """Set the threshold of the alert in the configuration of a field with long intervals."""
     alert = f"[fields.lab.alert]\nthreshold = {threshold}\n"

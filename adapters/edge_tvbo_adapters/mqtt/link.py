@@ -238,6 +238,11 @@ class MqttLink:
         return self._discovery.removals if self._discovery else {}
 
     @property
+    def outbox(self) -> Outbox:
+        """The MQTT link's outbox, for the link that replaces this link."""
+        return self._outbox
+
+    @property
     def inputs_silent(self) -> bool:
         """Whether all sensors are silent, and the MQTT link has reconnected for this reason."""
         return self._silence.persists
@@ -340,6 +345,14 @@ class MqttLink:
         When the broker has acknowledged the empty messages, `service` yields `DocumentsCleared`.
         """
         self._publisher.withdraw_documents(field)
+        self._send_outbox()
+
+    def take_over(self, before: "MqttLink") -> None:
+        """Publish over the MQTT link the notices that the closed link `before` did not deliver.
+
+        Notices of removed fields, and of another instance, stay lost.
+        """
+        self._publisher.take_over(before.outbox)
         self._send_outbox()
 
     def announce(self, notice: Notice) -> None:

@@ -68,8 +68,8 @@ class Publication(msgspec.Struct, frozen=True):
         return PACKET_OVERHEAD + len(self.topic.encode()) + len(self.payload)
 
 
-# A message replaces one with the same key: the topic, a notice's number, or the field and the sensor
-# of a live command, because the commands of several fields and sensors can have the same topic.
+# A message replaces one with the same key: the topic, a notice's number, or the field and sensor of
+# a live command, because several sensors, also of different fields, can have the same topic.
 Key = str | int | tuple[str, str]
 
 
@@ -361,9 +361,22 @@ class Outbox:
         self._drop_old_notices(MAX_NOTICES)
 
     def close(self) -> None:
-        """Count the outbox's unacknowledged commands and notices as lost: the link has closed."""
-        unfinished = *self._commands.values(), *self._waiting.values(), *self._in_flight.values()
-        self.lost += sum(not each.retained for each in unfinished)
+        """Count the outbox's unacknowledged commands and notices as lost: the link has closed.
+
+        Another outbox can still take over the notices.
+        """
+        self.connection_lost()
+        self.lost += len(self.notices())
+
+    def take_over(self, before: "Outbox", topics: Collection[str]) -> None:
+        """Queue the notices of the closed outbox `before` that are on one of the `topics`.
+
+        The notices that are taken over no longer count as lost.
+        """
+        for each in before.notices().values():
+            if each.topic in topics:
+                before.lost -= 1
+                self.notice(each.topic, each.payload)
 
     @property
     def clears_former(self) -> bool:
@@ -377,10 +390,14 @@ class Outbox:
 
     def _drop_old_notices(self, limit: int) -> None:
         """Drop the oldest notices of the outbox, so that at most `limit` notices wait."""
-        notices = [key for key in self._waiting if isinstance(key, int)]
+        notices = list(self.notices())
         for key in notices[: max(0, len(notices) - limit)]:
             del self._waiting[key]
             self.lost += 1
+
+    def notices(self) -> dict[Key, Publication]:
+        """Return the outbox's waiting notices, the oldest first."""
+        return {key: each for key, each in self._waiting.items() if each.notice is not None}
 
     def _is_held(self, state: Publication) -> bool:
         """Return whether the outbox holds back a state.

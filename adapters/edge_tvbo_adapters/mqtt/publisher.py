@@ -17,6 +17,7 @@ from edge_tvbo.messages.documents import (
 )
 from edge_tvbo.messages.payloads import Activation
 from edge_tvbo_adapters.mqtt.outbox import ActivationId, Outbox
+from edge_tvbo_adapters.mqtt.request_queue import UNKNOWN_VERB, VERBS
 from edge_tvbo_adapters.mqtt.topics import activation_payload, activation_topic, publishable
 from edge_tvbo_adapters.payloads.of_field import activation
 
@@ -87,6 +88,16 @@ class Publisher:
         The message is not retained.
         """
         self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
+
+    def take_over(self, before: Outbox) -> None:
+        """Publish the notices and responses that wait in the closed outbox `before`.
+
+        Those of removed fields and of another instance are left out, because this publisher does
+        not use their topics.
+        """
+        events = {f"{self._base}/{field}/event" for field in self._fields}
+        responses = {f"{self._base}/response/{verb}" for verb in (*VERBS, UNKNOWN_VERB)}
+        self._outbox.take_over(before, {f"{self._base}/event"} | events | responses)
 
     def cancel_commands(self, field: str) -> None:
         """Withdraw all activations of `field` that the publisher has queued or retained."""

@@ -279,6 +279,24 @@ def test_commands_and_notices_that_wait_at_the_end_are_lost():
     assert outbox.lost == 3
 
 
+def test_the_notices_of_a_closed_outbox_are_taken_over_in_order_and_bounded():
+    before, after, mids = opened(), Outbox(), ids()
+    before.notice("event", b"sent")
+    send_all(before, mids)
+    for number in range(MAX_NOTICES):
+        before.notice("event", b"%d" % number)
+    before.notice("removed/event", b"removed")
+    before.command("go", b"command", 60.0)
+    before.close()
+    after.take_over(before, {"event"})
+    after.notice("event", b"reload")
+    after.state("x", b"document")
+    after.begin()
+    left = [each.payload for each in after.pop_ready()]
+    assert left == [b"document", *(b"%d" % number for number in range(1, MAX_NOTICES)), b"reload"]
+    assert before.lost + after.lost == len([b"sent", b"0", b"removed", b"command"])
+
+
 def test_the_oldest_unacknowledged_publication_is_timed():
     now = 0.0
     outbox, mids = opened(now=lambda: now), ids()

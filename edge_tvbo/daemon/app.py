@@ -162,7 +162,7 @@ def build_daemon(
         settings.intervals, clock, first=now, latest_start=now + MAX_CONNECT_TIME_S
     )
     link = _link(settings, controllers, surroundings, before)
-    checkpoints = _checkpoints(settings, controllers, scheduler, clock)
+    checkpoints = _checkpoints(settings, controllers, scheduler, clock, link)
     recorder, readings = _recorder(settings), _reading_recorder(settings, controllers)
     posteriors = _posteriors(settings, surroundings, controllers, link)
     handler = CommandHandler(
@@ -263,7 +263,11 @@ def _discovery(
 
 
 def _checkpoints(
-    settings: Settings, controllers: dict[str, Controller], scheduler: Scheduler, clock: Clock
+    settings: Settings,
+    controllers: dict[str, Controller],
+    scheduler: Scheduler,
+    clock: Clock,
+    link: "MqttLink",
 ) -> Checkpoints | None:
     from edge_tvbo_adapters.storage.file_store import FileStore
 
@@ -278,6 +282,7 @@ def _checkpoints(
         scheduler,
         lambda: clock_anchor(clock),
         clock.is_stepped,
+        lambda: link.former,
     )
 
 

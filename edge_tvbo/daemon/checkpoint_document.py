@@ -64,6 +64,7 @@ class Document(msgspec.Struct, frozen=True):
     anchor: Anchor  # when the document was written
     final: bool  # whether it was written at a regular stop, after the last event
     fields: dict[str, FieldCheckpoint]
+    uncleared: list[str] = []  # removed fields whose documents the broker may still retain
 
 
 class ResumePoint(NamedTuple):

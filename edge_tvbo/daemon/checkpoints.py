@@ -138,6 +138,14 @@ class Checkpoints:
         Returns the present moment; see `clock_anchor`.
     is_stepped : callable
         Returns True from a step of the wall clock until the controllers are informed of it.
+    retained : callable
+        Returns the names of the fields whose documents the broker may retain.
+
+    Attributes
+    ----------
+    removed : set of str
+        Fields of the restored checkpoint that are no longer configured, and whose documents the
+        broker may still retain.
     """
 
     def __init__(
@@ -148,6 +156,7 @@ class Checkpoints:
         scheduler: Scheduler,
         anchor: Callable[[], Anchor],
         is_stepped: Callable[[], bool],
+        retained: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._store = store
         self._every = every
@@ -155,6 +164,8 @@ class Checkpoints:
         self._scheduler = scheduler
         self._anchor = anchor
         self._is_stepped = is_stepped
+        self._retained = retained
+        self.removed: set[str] = set()
         self._due = -inf
         self._names_period = True  # whether to log the period if it is longer than `every`
         self.failing = False  # whether the last document could not be written
@@ -200,6 +211,7 @@ class Checkpoints:
         final = document.final and newest
         observations = []
         log_removed("state", document.fields.keys() - self._controllers.keys())
+        self.removed = {*document.fields, *document.uncleared} - self._controllers.keys()
         for name, controller in self._controllers.items():
             field = document.fields.get(name)
             if field is None:
@@ -291,7 +303,8 @@ class Checkpoints:
             for name, blob in snapshots.items()
         }
         now = time.monotonic()
-        data = _encoded(Document(anchor, final, fields))
+        uncleared = sorted({*self._retained()} - fields.keys())
+        data = _encoded(Document(anchor, final, fields, uncleared))
         self.failing = data is None or not self._store.save(data)
         if self.failing:
             wait = wait if data is None else min(wait, MAX_RETRY_DELAY_S)

@@ -44,6 +44,10 @@ class BrokerLink(Link, MonitoredLink, Protocol):
         """The Home Assistant entities whose removal this `BrokerLink` still has to publish."""
         ...
 
+    def clear_removed(self, fields: Set[str]) -> None:
+        """Clear the retained documents of `fields` that no `BrokerLink` of this process knows."""
+        ...
+
     def withdraw(self, field: str) -> None:
         """Clear the retained documents of `field` on the broker; new documents may follow."""
         ...
@@ -92,6 +96,7 @@ class Daemon(msgspec.Struct, frozen=True):
         self.surroundings.clock.resync()
         if self.checkpoints:
             self.checkpoints.restore()
+            self.link.clear_removed(self.checkpoints.removed)
             self.checkpoints.save()
         self.withdraw_former_units()
         self.restore_decisions()

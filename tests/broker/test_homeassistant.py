@@ -128,8 +128,8 @@ def test_a_decision_just_before_a_reload_or_stop_is_published(gateway, broker, p
 
 @pytest.mark.parametrize(
     ("before", "after", "restarts"),
-    [(TABLE, TABLE, True), ("", "", False), ("", TABLE, False)],
-    ids=["described", "", "described after a reload"],
+    [(TABLE, TABLE, True), ("", "", False), ("", "", True), ("", TABLE, False), ("", TABLE, True)],
+    ids=["described", "", "restarts", "described after a reload", "described after a restart"],
 )
 def test_retained_documents_of_a_removed_field_are_cleared(
     gateway, broker, peer, before, after, restarts
@@ -173,6 +173,33 @@ def test_retained_documents_of_a_removed_field_are_cleared_by_the_second_reload(
     reload(broker.port, 2)
     client.wait(lambda: all(client.on(each)[-1] == b"" for each in documents))
     gateway.stop()
+
+
+@pytest.mark.parametrize("after", ["", TABLE], ids=["", "described"])
+@pytest.mark.parametrize("ends", ["stop", "kill"])
+def test_retained_documents_of_a_removed_field_are_cleared_when_the_broker_is_back(
+    gateway, broker, peer, ends, after
+):
+    """Two daemons without the field start while the broker is away; the third can clear it."""
+    documents = [f"edge_tvbo/k/light/{each}" for each in ("selected", "posterior")]
+    client = peer(broker.port, "edge_tvbo/k/#")
+    gateway.configure(extra=SECOND)
+    gateway.start()
+    client.wait(lambda: all(client.on(each) for each in documents))
+    gateway.wait_for_checkpoint()
+    gateway.stop()
+    for port in (1, 1, broker.port):
+        gateway.port = port
+        gateway.configure(extra=after)
+        gateway.start()
+        gateway.wait_for_log("ready")
+        if port == 1:
+            getattr(gateway, ends)()
+    client.wait(lambda: all(client.on(each)[-1] == b"" for each in documents))
+    gateway.wait(lambda: gateway.stored_state().uncleared == [])
+    gateway.stop()
+
+    assert retained(peer, broker.port, "edge_tvbo/k/light/#") == []
 
 
 @pytest.mark.parametrize("restarts", [False, True])

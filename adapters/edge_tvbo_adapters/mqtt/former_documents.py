@@ -45,7 +45,7 @@ class FormerDocuments:
         publisher: Publisher,
         outbox: Outbox,
     ) -> None:
-        self._fields = fields
+        self._own = {name: retained_command_topics(each) for name, each in fields.items()}
         self._former = dict(former)
         self._without_model = without_model
         self._discovery = discovery
@@ -57,6 +57,13 @@ class FormerDocuments:
         if discovery is None:
             self._clear(self._removed)
 
+    def add_removed(self, fields: Set[str]) -> None:
+        """Clear the documents of further removed `fields`, besides those of `former`."""
+        self._removed |= fields
+        self._former |= {name: set[str]() for name in fields}
+        if self._discovery is None:
+            self._publisher.clear_documents(fields)
+
     @property
     def topics(self) -> Mapping[str, Set[str]]:
         """The fields and topics of the documents that the next link may have to clear.
@@ -66,7 +73,7 @@ class FormerDocuments:
         topics of earlier links are included until the broker has cleared them. The next link does
         not clear the fields and topics that it uses itself.
         """
-        own = {name: retained_command_topics(each) for name, each in self._fields.items()}
+        own = self._own
         if not (self._clears_later or self._outbox.clears_former):
             return own
         removed = self._discovery.removed if self._discovery else ()

@@ -339,6 +339,10 @@ class MqttLink:
         self._publisher.show(field, document)
         self._send_outbox()
 
+    def clear_removed(self, fields: Set[str]) -> None:
+        """Clear the retained documents of `fields` that were removed while no link was running."""
+        self._former.add_removed(fields)
+
     def withdraw(self, field: str) -> None:
         """Clear the retained documents of `field` over the MQTT link; new documents may follow.
 

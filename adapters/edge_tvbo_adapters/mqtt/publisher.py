@@ -150,10 +150,13 @@ class Publisher:
                 self._outbox.description(f"{self._base}/{field}/{level}", b"")
 
     def clear_documents(self, fields: Iterable[str]) -> None:
-        """Publish empty messages that clear the retained documents of removed fields."""
-        for field in fields:
-            for level in DOCUMENTS:
-                self._outbox.description(f"{self._base}/{field}/{level}", b"")
+        """Publish empty messages that clear the retained documents of removed fields.
+
+        Names that no topic can contain are skipped: a state file may have been edited.
+        """
+        topics = (f"{self._base}/{field}/{level}" for field in fields for level in DOCUMENTS)
+        for topic in filter(publishable, topics):
+            self._outbox.description(topic, b"")
 
     def withdraw_documents(self, field: str) -> None:
         """Clear the published documents of `field`; each topic is empty until the next document."""

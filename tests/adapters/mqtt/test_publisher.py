@@ -49,5 +49,12 @@ def test_a_downlink_waits_as_long_as_a_field_waits_for_the_device(steps):
         assert {device for device, number in network.waiting.items() if number} == expected
 
 
+def test_names_of_removed_fields_that_no_topic_can_contain_are_skipped():
+    outbox = Outbox()
+    outbox.begin()
+    Publisher("edge_tvbo/k", {}, outbox).clear_documents(["#", "light", "x" * 65_530, "\0"])
+    assert {each.topic.split("/")[2] for each in outbox.pop_ready()} == {"light"}
+
+
 def record(interval, device):
     return Record(interval, 0.0, device, Ending.MISSED, None, None, None, False)

@@ -24,6 +24,15 @@ _FILE = {
     "expected": "the name of a file, relative to the directory of the configuration",
 }
 
+DEFAULT_VALUES = {  # the setting `value` of a payload format, if a configuration leaves it out
+    "chirpstack": "temperature",
+    "shelly": "temperature:0.tC",
+    "tasmota": "Temperature",
+    "the-things-stack": "temperature",
+    "thingsboard": "temperature",
+    "zigbee2mqtt": "temperature",
+}
+
 
 class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Topic and format of the readings of one field."""
@@ -58,6 +67,11 @@ class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
             extra={"extra_keys": True, "expected": "a text"},
         ),
     ] = {}
+
+    @property
+    def quantity(self) -> tuple[str, str | None]:
+        """What the codec of these readings decodes: the payload format, and its setting `value`."""
+        return self.payload, self.settings.get("value", DEFAULT_VALUES.get(self.payload))
 
 
 class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):

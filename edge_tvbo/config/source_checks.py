@@ -3,21 +3,13 @@
 from collections.abc import Collection
 
 from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, listed, shown
+from edge_tvbo.config.field_settings import DEFAULT_VALUES
 from edge_tvbo.config.reader import Values
 from edge_tvbo.errors import Code
 
 DEFAULT_COMMANDS = {  # payloads of commands by mode; "1" for every other mode
     "sleepy": '{"seq": {interval}, "expires_at": {expires_at}}',
     "lorawan": "",  # the payload format makes the command
-}
-
-DEFAULT_VALUES = {  # the setting `value` of a payload format, if a configuration leaves it out
-    "chirpstack": "temperature",
-    "shelly": "temperature:0.tC",
-    "tasmota": "Temperature",
-    "the-things-stack": "temperature",
-    "thingsboard": "temperature",
-    "zigbee2mqtt": "temperature",
 }
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.field_settings import FieldSettings
-from edge_tvbo.config.source_checks import DEFAULT_VALUES
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.events import BatteryReported, Event, Reading, Unreadable
 from edge_tvbo.messages.payloads import PayloadCodec
@@ -236,7 +235,7 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
             field,
             source.topic,
             reading_codec(name, field, index),
-            (source.payload, source.settings.get("value", DEFAULT_VALUES.get(source.payload))),
+            source.quantity,
             source.sensors,
             source.scale,
             source.offset,

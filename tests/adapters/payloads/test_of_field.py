@@ -13,7 +13,7 @@ from support.paths import DOCS
 from support.recorded import MESSAGES
 
 from edge_tvbo.config import loader
-from edge_tvbo.config.source_checks import DEFAULT_VALUES
+from edge_tvbo.config.field_settings import DEFAULT_VALUES
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.commands import Activate
 

@@ -943,7 +943,11 @@ def test_pressures_of_tasmota_are_converted_to_the_unit_of_the_field(
 
 @pytest.mark.parametrize(
     ("options", "unit", "setting", "mean"),
-    [((), "°C", None, 22.0), (("--unit", "°F"), "°F", "°F", 71.6)],
+    [
+        ((), "°C", None, 22.0),
+        (("--unit", "°F"), "°F", "°F", 71.6),
+        (("--unit", "F"), "F", "F", 71.6),
+    ],
 )
 def test_temperatures_of_tasmota_are_converted_to_the_unit_of_the_field(
     init_with, options, unit, setting, mean
@@ -968,6 +972,7 @@ def test_temperatures_of_tasmota_are_converted_to_the_unit_of_the_field(
         ("BME280.Pressure", ("--quantity", "pressure", "--unit", "mmHg"), "mmHg"),
         ("BME280.Temperature", (), None),
         ("BME280.Temperature", ("--unit", "°F"), "°F"),
+        ("BME280.Temperature", ("--unit", "F"), "F"),
         ("BME280.Humidity", ("--quantity", "humidity"), None),
         ("TX23.Speed.Act", ("--quantity", "wind", "--unit", "km/h"), "km/h"),
         (None, ("--unit", "°F"), "°F"),  # the format reads temperatures by default

@@ -16,6 +16,7 @@ https://tasmota.github.io/docs/Commands/
 import re
 from collections.abc import Mapping
 from datetime import tzinfo
+from itertools import product
 from typing import Any, NamedTuple
 
 from edge_tvbo.config.time_zones import load_timezone
@@ -166,15 +167,15 @@ def other_units(value: str | None) -> dict[str, float]:
     hPa, m/s or °C; for temperatures, the offset is left out.
 
     >>> other_units("BME280.Pressure")["mmHg"], other_units(None)
-    (0.75006376, {'°F': 1.8})
+    (0.75006376, {'F': 1.8, '°F': 1.8})
     """
     quantity = tasmota_quantity(parse_path(value or "Temperature"))
     if quantity is None:
         return {}
-    sign = "°" if quantity is TEMPERATURE else ""
+    signs = ("", "°") if quantity is TEMPERATURE else ("",)
     return {
         sign + name: factor
-        for name, (factor, _) in quantity.units.items()
+        for sign, (name, (factor, _)) in product(signs, quantity.units.items())
         if name != quantity.wanted
     }
 

@@ -242,3 +242,26 @@ def test_time_that_passes_between_two_equal_intervals_has_no_effect():
     policy.pass_time(DAY)
     policy.set_time(DAY)
     np.testing.assert_array_equal(policy.posterior(), before)
+
+
+def test_readings_before_the_clock_is_first_set_age_by_the_time_since_then():
+    """A gateway without a battery-backed clock starts with a time long before the present."""
+    policy, structure = fitted_policy(interval=None)
+    twin = Textbook(structure)
+    policy.set_time(None)
+    policy.observe(1, 2.0)
+    twin.observe(1, 2.0, None)
+    policy.advance()
+    policy.pass_time(600.0)
+    twin.wait(600.0)
+    policy.set_time(30 * DAY)
+    np.testing.assert_allclose(policy.posterior(), twin.posterior(30 * DAY), rtol=1e-9)
+
+
+def test_skipped_intervals_take_no_time_if_their_lengths_are_measured():
+    policy, _ = fitted_policy(interval=None)
+    policy.set_time(0.0)
+    policy.observe(1, 2.0)
+    before = policy.posterior()
+    policy.skip(5000)
+    np.testing.assert_array_equal(policy.posterior(), before)

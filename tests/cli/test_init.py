@@ -914,16 +914,16 @@ PRESSURES = {
 
 
 @pytest.mark.parametrize(
-    ("options", "unit", "mean"),
+    ("options", "unit", "mean", "spread"),
     [
-        ((), "hPa", 1013.2),
-        (("--unit", "hPa"), "hPa", 1013.2),
-        (("--unit", "mmHg"), "mmHg", 760.0),
-        (("--unit", "inHg"), "inHg", 29.9),
+        ((), "hPa", 1013.2, 10.0),
+        (("--unit", "hPa"), "hPa", 1013.2, 10.0),
+        (("--unit", "mmHg"), "mmHg", 760.0, 7.5),
+        (("--unit", "inHg"), "inHg", 29.9, 0.295),
     ],
 )
 def test_pressures_of_tasmota_are_converted_to_the_unit_of_the_field(
-    init_with, options, unit, mean
+    init_with, options, unit, mean, spread
 ):
     """They were taken for hPa, whatever the messages say."""
     messages = {topic: json.dumps(body) for topic, body in PRESSURES.items()}
@@ -935,10 +935,23 @@ def test_pressures_of_tasmota_are_converted_to_the_unit_of_the_field(
     (field,) = tomllib.loads(path.read_text())["fields"].values()
     assert (field["unit"], field["reading"]["unit"]) == (unit, unit)
     assert field["kernel"]["mean"] == pytest.approx(mean, abs=0.1)
+    assert field["kernel"]["variance"] ** 0.5 == pytest.approx(spread, rel=0.01)
     (settings,) = settings_of(path).fields.values()
     codec = reading_codec("pressure", settings)
     values = [codec(each.encode())[0] for each in messages.values()]
     assert values == pytest.approx([mean] * 3, rel=0.001)
+
+
+def test_the_spread_of_an_unknown_quantity_is_a_tenth_of_its_mean_in_any_unit(init_with):
+    body = {"BME280": {"SeaPressure": 1013.25}, "PressureUnit": "hPa"}
+    options = ("--quantity", "seapressure", "--unit", "inHg")
+
+    made, path = init_with({"tele/hall/SENSOR": json.dumps(body)}, *options)
+
+    assert made.exit_code == 0, made.output
+    (field,) = tomllib.loads(path.read_text())["fields"].values()
+    assert field["kernel"]["mean"] == pytest.approx(29.92, abs=0.1)
+    assert field["kernel"]["variance"] ** 0.5 == pytest.approx(2.992, rel=0.01)
 
 
 @pytest.mark.parametrize(

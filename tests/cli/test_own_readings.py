@@ -538,23 +538,37 @@ def test_fit_does_not_start_if_the_model_cannot_be_written(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("kept", "options", "said"),
+    ("kept", "options", "said", "option"),
     [
-        (lambda row, arm: arm == 0 or row >= 432, [], "0 of the 432 intervals of the training"),
-        (lambda row, arm: arm == 0 or row < 400, [], "0 of the 144 intervals of the test"),
+        (
+            lambda row, arm: arm == 0 or row >= 432,
+            [],
+            "0 of the 432 intervals of the training",
+            "--train",
+        ),
+        (
+            lambda row, arm: arm == 0 or row < 400,
+            [],
+            "0 of the 144 intervals of the test",
+            "--test",
+        ),
         (
             lambda row, arm: arm == 0 or row < 400,
             ["--test", "2026-03-06"],
             "0 of the 34 intervals of the test",
+            "--test",
         ),
     ],
 )
-def test_days_on_which_most_sensors_were_silent_are_named(config, tmp_path, kept, options, said):
+def test_days_on_which_most_sensors_were_silent_are_named(
+    config, tmp_path, kept, options, said, option
+):
     record(tmp_path, kept=kept)
     failed = run("compare", config, "--policies", "random", *options)
     assert failed.exit_code == 2
     assert f"home.temperature: {said} days can be used" in failed.stderr
-    assert "In the other intervals, too few sensors were read." in failed.stderr
+    advice = f"In the other intervals, too few sensors were read. Select other days with {option},"
+    assert advice in failed.stderr
 
 
 def test_too_few_training_days_of_fit_are_selected_with_an_option_that_it_has(config, tmp_path):

@@ -153,7 +153,8 @@ def test_a_newer_file_is_rejected_because_of_its_format_whatever_else_it_contain
     document = json.loads(path.read_text(encoding="utf-8"))
     newer = {**document, "format": 6, "kernel": {"rows": 2}, "rates": [0.1]}
     path.write_text(json.dumps(newer), encoding="utf-8")
-    with pytest.raises(ConfigError, match="format 6; this version reads 1 to 5"):
+    said = "json: the model file has format 6; this version reads 1 to 5"
+    with pytest.raises(ConfigError, match=said):
         read(path)
 
 

@@ -165,7 +165,8 @@ class CoursePosterior(FiniteArmsMixin):
 class _OfAnyInterval(StateSpacePosterior):
     """A state-space posterior that also loads snapshots of intervals of another length.
 
-    Version 0.1.0 counted the intervals of a fitted model, even if their lengths differed.
+    Earlier versions counted the intervals of a fitted model, even if their lengths differed. A
+    snapshot of version 0.1.0 is rejected, because its fingerprint contains the interval.
     """
 
     def _decoded(self, blob: bytes) -> State:

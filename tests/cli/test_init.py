@@ -1005,6 +1005,18 @@ def test_named_sensors_of_tasmota_are_converted_to_the_unit_of_the_field(
     assert field["reading"].get("unit") == setting
 
 
+@pytest.mark.parametrize(("option", "given"), [("--payload", "tasmotta"), ("--value", "a..b[")])
+def test_a_wrong_format_or_path_of_named_sensors_is_reported_with_its_option(
+    option, given, tmp_path
+):
+    named = ("--sensor", "a", "--topic", "x/{sensor}", "--payload", "tasmota", option, given)
+
+    made = run("init", str(tmp_path / "my.toml"), *named)
+
+    assert made.exit_code == 2
+    assert made.stderr.startswith(f"{option}: ")
+
+
 UPLINK = {
     "received_at": "2021-12-02T09:34:06.596658678Z",
     "uplink_message": {"decoded_payload": {"temperature": 23.2}},

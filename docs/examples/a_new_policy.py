@@ -2,10 +2,9 @@
 A new policy
 ============
 
-Thompson sampling, in a dozen lines: the policy draws a value for each arm from the posterior and
-selects the arm with the highest draw. It uses the model of an existing policy. To keep the example
-short, the draws of the arms are independent. Thompson sampling in the strict sense draws a whole
-field, whose arms are correlated; with independent draws, the policy explores more.
+Thompson sampling, in a dozen lines: the policy draws a value for each arm from the model of an
+existing policy, and selects the arm with the highest draw. The draws are independent, which is
+short, but explores more than Thompson sampling, which draws a whole field with correlated arms.
 """
 
 import matplotlib.pyplot as plt

@@ -65,6 +65,16 @@ def set_threshold(gateway, threshold):
     gateway.configure(interval="1h", reply_timeout="10s", extra=alert)
 
 
+def published(reader, level):
+    """Return the documents of a level, without those that earlier daemons left at the broker."""
+    topic = f"edge_tvbo/k/lab/{level}"
+    return [
+        json.loads(text)
+        for name, text, old in reader.received
+        if name == topic and not old and text
+    ]
+
+
 def test_a_rejection_that_a_reload_does_not_end_is_logged_again(gateway, broker, peer):
     """A failed reload changes nothing, and so logs no rejection again."""
     sender, rejected = peer(broker.port), "rejected as non-finite"
@@ -95,19 +105,13 @@ def test_an_alert_that_a_reload_adds_counts_the_last_reading(gateway, broker, pe
     """The only reading is the reply 21; the estimate is too uncertain for an alert."""
     reader = peer(broker.port, "edge_tvbo/k/lab/#")
 
-    def published(level):
-        """Return the newest document that this daemon has published; None if there is none."""
-        topic = f"edge_tvbo/k/lab/{level}"
-        new = [each for name, each, old in reader.received if name == topic and each and not old]
-        return json.loads(new[-1]) if new else None
-
     gateway.configure(interval="1h", reply_timeout="10s")
     gateway.start()
-    reader.wait(lambda: published("hotspot"))  # the model has the reading
+    reader.wait(lambda: published(reader, "hotspot"))  # the model has the reading
     set_threshold(gateway, 20.9)
     gateway.process.send_signal(SIGHUP)
-    reader.wait(lambda: published("event") and published("alert"))
-    event, alert = published("event"), published("alert")
+    reader.wait(lambda: published(reader, "event") and published(reader, "alert"))
+    event, alert = published(reader, "event")[-1], published(reader, "alert")[-1]
     assert (event["event"], alert["readings"]) == ("alert", {event["sensor"]: 21.0})
     assert alert["probability"] < 0.9
 
@@ -117,13 +121,13 @@ def test_an_alert_follows_the_changed_threshold_at_once(gateway, broker, peer, r
     """The only reading is the reply 21, and the next interval begins in an hour."""
     reader = peer(broker.port, "edge_tvbo/k/lab/#")
 
-    def published(threshold, active):
-        alerts = map(json.loads, reader.on("edge_tvbo/k/lab/alert"))
+    def shows(threshold, active):
+        alerts = published(reader, "alert")
         return (threshold, active) in [(each["threshold"], each["active"]) for each in alerts]
 
     set_threshold(gateway, 30.0)
     gateway.start()
-    reader.wait(lambda: published(30.0, False))
+    reader.wait(lambda: shows(30.0, False))
     for threshold, active in ((20.5, True), (24.0, False)):
         set_threshold(gateway, threshold)
         if restarts:
@@ -131,8 +135,8 @@ def test_an_alert_follows_the_changed_threshold_at_once(gateway, broker, peer, r
             gateway.start()
         else:
             gateway.process.send_signal(SIGHUP)
-        reader.wait(lambda changed=(threshold, active): published(*changed))
-    reader.wait(lambda: len(reader.on("edge_tvbo/k/lab/event")) >= 2)
-    events = [json.loads(each)["event"] for each in reader.on("edge_tvbo/k/lab/event")]
+        reader.wait(lambda changed=(threshold, active): shows(*changed))
+    reader.wait(lambda: len(published(reader, "event")) >= 2)
+    events = [each["event"] for each in published(reader, "event")]
     assert events == ["alert", "alert-over"]
     assert len(gateway.activations) == 1

@@ -207,7 +207,7 @@ class HouseLink:
     def _drop(self, *document):
         pass
 
-    send = show = announce = report = respond = expect_readings = _drop
+    send = show = announce = report = respond = expect_readings = clear_removed = _drop
 
     def close(self):
         pass

@@ -2,9 +2,8 @@
 A new policy
 ============
 
-Thompson sampling, in a dozen lines: the policy draws a value for each arm from the model of an
-existing policy, and selects the arm with the highest draw. The draws are independent, which is
-short, but explores more than Thompson sampling, which draws a whole field with correlated arms.
+Thompson sampling, in a dozen lines: draw a value for each arm from the model of an existing policy,
+and select the highest. (To be short, the draws are independent. This explores more than usual.)
 """
 
 import matplotlib.pyplot as plt

@@ -175,6 +175,7 @@ class HouseLink:
 
     online, unacknowledged_s, inputs_silent, second_daemon = True, 0.0, False, ""
     lost = queued = 0
+    former = ()
 
     def __init__(self, fields):
         from edge_tvbo_adapters.mqtt.subscriber import Subscriber

@@ -420,12 +420,14 @@ def no_garbage_collection():
 
 
 @pytest.mark.usefixtures("no_garbage_collection")
-@pytest.mark.parametrize("is_refused", [False, True])
-def test_the_memory_of_a_closed_session_does_not_wait_for_a_garbage_collection(server, is_refused):
-    if is_refused:
-        mqtt = Mqtt(host="127.0.0.1", port=server.getsockname()[1])
+@pytest.mark.parametrize("refused_host", [None, "127.0.0.1", "no-such-host.invalid"])
+def test_the_memory_of_a_closed_session_does_not_wait_for_a_garbage_collection(
+    server, refused_host
+):
+    if refused_host:
+        mqtt = Mqtt(host=refused_host, port=server.getsockname()[1])
         server.close()
-        session = Session(mqtt, "test", time.monotonic(), max_packet=10**6)
+        session = Session(mqtt, "test", time.monotonic(), max_packet=10**6, address="127.0.0.1")
         while session.state is not SessionState.CLOSED:
             list(session.service(0, time.monotonic()))
     else:

@@ -61,6 +61,7 @@ snapshot was made:
   that a reading before the next interval is not treated as if it was as old as the snapshot.
 """
 
+from collections.abc import Callable
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -109,10 +110,8 @@ from edge_tvbo.messages.events import (
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.policy.base import Policy, SkippingPolicy
 
-# More intervals are skipped at once if the policy can do so. Fewer are ended one by one, so that
-# recordings with gaps give the same decisions as before, to the last bit.
-MAX_SINGLE_STEPS = 1000
-MAX_CATCH_UP = 10_000  # intervals that are ended one by one; the model does not age any further
+MAX_SINGLE_STEPS = 1000  # more intervals are skipped at once if the policy can do so
+MAX_CATCH_UP = 10_000  # intervals of a downtime that are ended one by one; the rest is left out
 
 
 class Controller:
@@ -162,7 +161,7 @@ class Controller:
             case IntervalElapsed(at=at, intervals=intervals):
                 return self._next_interval(at, intervals)
             case DowntimeElapsed(at=at, intervals=intervals):
-                self._pass_intervals(at, intervals)
+                self._pass_intervals(at, intervals, self._end_downtime)
                 state.skipped += intervals
                 return []
             case DeadlineElapsed(interval=interval, at=at):
@@ -431,19 +430,22 @@ class Controller:
     def _next_interval(self, at: float, intervals: int) -> list[Command]:
         state = self._state
         commands = self._timeouts.end_waiting(at)
-        self._pass_intervals(at, intervals)
+        self._pass_intervals(at, intervals, self._end_intervals)
         state.interval, state.skipped = state.used, 0
         state.reports.recommend([], at)
         state.activations.begin_interval()
         commands += state.update_alert(at)
         return commands if state.paused else [*commands, *self._begin_interval(at)]
 
-    def _pass_intervals(self, at: float, intervals: int) -> None:
-        """Let `intervals` pass for the controller's model and budgets; the last began at `at`."""
+    def _pass_intervals(self, at: float, intervals: int, end: Callable[[int], None]) -> None:
+        """Let `intervals` pass for the controller's model and budgets; the last began at `at`.
+
+        The function `end` ends the intervals of the policy.
+        """
         state = self._state
         resets = self.policy.resets
         if state.interval >= 0:
-            self._advance_policy(intervals)
+            end(intervals)
         self._set_time(at)
         state.used += intervals
         state.activations.begun += intervals
@@ -452,7 +454,20 @@ class Controller:
         if self.policy.resets != resets:
             state.last_reset = rfc3339(at)
 
-    def _advance_policy(self, intervals: int) -> None:
+    def _end_intervals(self, intervals: int) -> None:
+        """End intervals of the policy as all earlier versions did.
+
+        So a replay of a recording with gaps makes the same decisions, to the last bit.
+        """
+        policy = self.policy
+        if isinstance(policy, SkippingPolicy) and policy.skips_gaps:
+            self._end_downtime(intervals)
+            return
+        for _ in range(intervals):
+            policy.advance()
+
+    def _end_downtime(self, intervals: int) -> None:
+        """End intervals of the policy in a short time, even if there are many of them."""
         if intervals > MAX_SINGLE_STEPS and isinstance(self.policy, SkippingPolicy):
             self.policy.skip(intervals)
             return

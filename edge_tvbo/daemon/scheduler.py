@@ -7,9 +7,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from edge_tvbo.control.controller import MAX_SINGLE_STEPS
 from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.messages.commands import MIN_REPLY_SHARE, Activate, Command, Recommend, Record
-from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed
+from edge_tvbo.messages.events import DeadlineElapsed, DowntimeElapsed, Event, IntervalElapsed
 
 
 class AwaitedReply(msgspec.Struct, frozen=True):
@@ -129,7 +130,7 @@ class Scheduler:
                 timer.deadline = inf
                 yield name, DeadlineElapsed(timer.activated_in, self._clock.wall(now))
             if timer.next_interval() <= self._clock.elapsed():
-                yield name, timer.begin(self._clock)
+                yield from ((name, event) for event in timer.begin(self._clock))
 
     def note(self, field: str, command: Command) -> None:
         """Set the reply deadline of `field` after `Activate`; clear it after the last reply.
@@ -199,13 +200,20 @@ class _FieldTimer:
         """Return when the field's next interval is scheduled; inf while a reply is awaited."""
         return self.next if self.deadline == inf and self.left > 0 else inf
 
-    def begin(self, clock: Clock) -> IntervalElapsed:
-        """Begin the field's next scheduled interval; return the event that announces it."""
+    def begin(self, clock: Clock) -> Iterator[Event]:
+        """Begin the field's next scheduled interval; yield the events that announce it.
+
+        Many intervals that elapsed while the process was suspended are a downtime.
+        """
         if self.interval is None:
             at, self.next = self.next, inf
-            return IntervalElapsed(clock.wall(at))
+            yield IntervalElapsed(clock.wall(at))
+            return
         intervals = clock.catch_up(self.next, self.interval)
         at = self.next + (intervals - 1) * self.interval
         self.next = at + self.interval
         self.left -= intervals
-        return IntervalElapsed(clock.wall(at), intervals)
+        if intervals > MAX_SINGLE_STEPS:
+            yield DowntimeElapsed(clock.wall(at - self.interval), intervals - 1)
+            intervals = 1
+        yield IntervalElapsed(clock.wall(at), intervals)

@@ -41,7 +41,7 @@ class IntervalElapsed(msgspec.Struct, frozen=True):
 
 
 class DowntimeElapsed(msgspec.Struct, frozen=True):
-    """Time has passed while the daemon was not running, and no interval has begun since then."""
+    """Time has passed while the daemon was stopped or suspended; no interval has begun since."""
 
     at: float  # when the last of the `intervals` began; the present time if there are none
     intervals: int  # number of intervals that would have begun; 0 with interval = "on-reading"

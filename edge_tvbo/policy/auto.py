@@ -138,6 +138,7 @@ class AutoPolicy(SkippingUpperConfidence):
     """
 
     learns_rates = True
+    skips_gaps = True  # since the version that introduced `skip`
 
     def __init__(
         self,

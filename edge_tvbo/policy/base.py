@@ -307,7 +307,16 @@ class Policy(Protocol):
 
 @runtime_checkable
 class SkippingPolicy(Protocol):
-    """Protocol of a policy that ends many intervals as fast as one interval."""
+    """Protocol of a policy that ends many intervals as fast as one interval.
+
+    Attributes
+    ----------
+    skips_gaps : bool
+        Whether to skip intervals also in the gaps of recordings. If it is False, the decisions
+        after a gap are those of `Policy.advance` for each interval, to the last bit.
+    """
+
+    skips_gaps: bool
 
     def skip(self, intervals: int) -> None:
         """End several intervals without readings at once.

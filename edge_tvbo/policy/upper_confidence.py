@@ -265,6 +265,8 @@ class SkippingUpperConfidence(UpperConfidence):
         Posterior of the arms, which the caller must not change after this call.
     """
 
+    skips_gaps = False
+
     def __init__(
         self,
         name: str,

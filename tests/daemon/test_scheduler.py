@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from edge_tvbo.control.controller import MAX_SINGLE_STEPS
 from edge_tvbo.daemon.clock import LiveClock, ReplayClock
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.messages.commands import Activate, Ending, Recommend, Record
-from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed
+from edge_tvbo.messages.events import DeadlineElapsed, DowntimeElapsed, IntervalElapsed
 
 EPOCH = 1_000_000.0  # wall time when `elapsed` is 0
 
@@ -370,12 +371,15 @@ def test_live_clock_counts_skipped_intervals(monotonic, now, intervals):
     assert LiveClock().catch_up(due=1000.0, interval=60.0) == intervals
 
 
-@given(late=st.integers(0, 10**9))
+@given(late=st.integers(0, 2 * MAX_SINGLE_STEPS) | st.integers(0, 10**9))
 def test_a_long_suspension_counts_all_intervals_and_the_schedule_skips_them(late):
     clock = FakeClock()
     schedule = Scheduler({"t": 2.0}, clock, first=0.0)
     now = 2.0 * late
-    assert at(schedule, clock, now) == [("t", IntervalElapsed(EPOCH + now, 1 + late))]
+    events = [IntervalElapsed(EPOCH + now, 1 + late)]
+    if late >= MAX_SINGLE_STEPS:
+        events = [DowntimeElapsed(EPOCH + now - 2.0, late), IntervalElapsed(EPOCH + now)]
+    assert at(schedule, clock, now) == [("t", event) for event in events]
     assert at(schedule, clock, now + 1.0) == []
     assert at(schedule, clock, now + 2.0) == [("t", IntervalElapsed(EPOCH + now + 2.0))]
 

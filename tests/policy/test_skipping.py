@@ -7,7 +7,7 @@ from support.controllers import controller_settings
 from support.policy_cases import CASES, MADE, examples, histories, make, run
 
 from edge_tvbo.control.controller import MAX_SINGLE_STEPS, Controller
-from edge_tvbo.messages.events import IntervalElapsed
+from edge_tvbo.messages.events import DowntimeElapsed, IntervalElapsed
 from edge_tvbo.models.structure import DAY
 from edge_tvbo.policy.base import SkippingPolicy
 
@@ -46,15 +46,19 @@ def test_skipped_intervals_have_the_effect_of_single_intervals(case, history, in
 
 
 @pytest.mark.parametrize("case", ["mtv-gp-ucb", "ui-tvbo", "kalman-ucb, trained"])
-def test_up_to_a_thousand_intervals_end_one_by_one(case):
+@pytest.mark.parametrize(
+    ("event", "intervals"),
+    [(DowntimeElapsed, MAX_SINGLE_STEPS), (IntervalElapsed, 3 * MAX_SINGLE_STEPS)],
+)
+def test_intervals_of_a_short_downtime_or_of_any_gap_end_one_by_one(case, event, intervals):
     """So their decisions are those of earlier versions, to the last bit."""
     skips, advances = make(case), make(case)
     controller = Controller(skips, controller_settings())
     controller.handle(IntervalElapsed(30 * DAY, 1))
     for policy in (skips, advances):
         policy.observe(1, 1.0)
-    controller.handle(IntervalElapsed(60 * DAY, MAX_SINGLE_STEPS))
-    for _ in range(MAX_SINGLE_STEPS):
+    controller.handle(event(60 * DAY, intervals))
+    for _ in range(intervals):
         advances.advance()
     advances.set_time(60 * DAY)
     np.testing.assert_array_equal(skips.posterior(), advances.posterior())
@@ -67,5 +71,5 @@ def test_a_controller_does_not_end_thousands_of_intervals_one_by_one(case, monke
     controller.handle(IntervalElapsed(30 * DAY, 1))
     advance, calls = controller.policy.advance, []
     monkeypatch.setattr(controller.policy, "advance", lambda: (calls.append(1), advance()))
-    controller.handle(IntervalElapsed(60 * DAY, 10_000))
+    controller.handle(DowntimeElapsed(60 * DAY, 10_000))
     assert len(calls) == 1

@@ -149,6 +149,16 @@ def test_a_policy_advances_over_rows_without_observations(name):
     assert stds[1] > stds[0]
 
 
+def test_a_replay_does_not_limit_the_intervals_of_a_gap():
+    """A limit would change the decisions after the gap, and with them `decisions_sha256`."""
+    values = np.full((10_010, 3), 10.0)
+    observed = np.ones(values.shape, np.bool_)
+    observed[2:10_003] = False
+    recording = small_recording(sensors=("a", "b", "c"), values=values, observed=observed)
+    picks = run(recording).picks
+    assert picks[2:].tolist() == [row % 3 for row in range(10_003, 10_010)]
+
+
 def test_rows_without_observations_are_not_trained_on():
     recording = small_recording()
     recording.observed[1] = False

@@ -18,6 +18,7 @@ from edge_tvbo.messages.events import (
     ActivationRequested,
     ClockStepped,
     DeadlineElapsed,
+    DowntimeElapsed,
     IntervalElapsed,
     LinkLost,
     LinkRestored,
@@ -445,12 +446,13 @@ def test_survey_ends_at_about_the_same_time_after_a_change_of_the_interval(metho
     assert after.health().survey == left
 
 
-def test_intervals_without_the_daemon_count_for_the_survey():
+@pytest.mark.parametrize("kind", [IntervalElapsed, DowntimeElapsed])
+def test_intervals_without_the_daemon_count_for_the_survey(kind):
     controller = controller_of(survey=SurveySettings(length=10 * INTERVAL, per_interval=3))
     controller.handle(IntervalElapsed(0.0))
-    controller.handle(IntervalElapsed(20 * INTERVAL, 20))
+    controller.handle(kind(20 * INTERVAL, 20))
     assert controller.health().survey == 0
-    assert controller.health().interval == 20
+    assert controller.used == 20
 
 
 def test_survey_stays_within_the_energy_budget():

@@ -33,6 +33,8 @@ DEFAULT_VALUES = {  # the setting `value` of a payload format, if a configuratio
     "zigbee2mqtt": "temperature",
 }
 
+TIMES = ("time", "timezone")  # settings of formats that say where the time of a reading is
+
 
 class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Topic and format of the readings of one field."""
@@ -69,9 +71,13 @@ class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = {}
 
     @property
-    def quantity(self) -> tuple[str, str | None]:
-        """What the codec of these readings decodes: the payload format, and its setting `value`."""
-        return self.payload, self.settings.get("value", DEFAULT_VALUES.get(self.payload))
+    def quantity(self) -> tuple[object, ...]:
+        """What the codec of these readings decodes: the format and its settings, without the time.
+
+        Sources with equal quantities decode the same number of a message.
+        """
+        settings = {"value": DEFAULT_VALUES.get(self.payload), **self.settings}
+        return self.payload, *(each for each in sorted(settings.items()) if each[0] not in TIMES)
 
 
 class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -100,7 +100,7 @@ class Route:
     codec : PayloadCodec
         Decodes a payload.
     quantity : tuple
-        What the codec decodes: the payload format, and the setting `value` or its default.
+        What the codec decodes; see `ReadingSettings.quantity`.
     sensors : iterable of str
         The field's sensors whose messages arrive on this topic.
     scale, offset : float

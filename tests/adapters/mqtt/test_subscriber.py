@@ -38,6 +38,14 @@ def test_fields_that_name_the_same_value_differently_read_the_same_value():
     assert [name for name, _ in floors.events(read, 5.0, 5.0)] == ["up"]
 
 
+def test_fields_that_differ_in_the_unit_of_their_records_read_different_values():
+    rooms = subscriber(
+        heat=(("hall",), ("senml", {"unit": "Cel"})), damp=(("hal",), ("senml", {"unit": "%RH"}))
+    )
+    read = message("home/hal", b'[{"u": "Cel", "v": 21.5}, {"u": "%RH", "v": 48.0}]')
+    assert [name for name, _ in rooms.events(read, 5.0, 5.0)] == ["heat", "damp"]
+
+
 def test_a_sensor_that_only_the_other_quantity_lists_is_named():
     rooms = subscriber(heat=(("hall",), TEMPERATURE), damp=(("hal",), HUMIDITY))
     assert {name: each.value for name, each in events_of(rooms, "hall").items()} == {

@@ -455,9 +455,9 @@ class Controller:
             state.last_reset = rfc3339(at)
 
     def _end_intervals(self, intervals: int) -> None:
-        """End intervals of the policy as all earlier versions did.
+        """End intervals of the policy one by one, unless the policy skips gaps of recordings.
 
-        So a replay of a recording with gaps makes the same decisions, to the last bit.
+        So the decisions after a gap are the same in all versions, to the last bit.
         """
         policy = self.policy
         if isinstance(policy, SkippingPolicy) and policy.skips_gaps:

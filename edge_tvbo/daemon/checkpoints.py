@@ -41,6 +41,7 @@ from edge_tvbo.daemon.checkpoint_document import (
     Anchor,
     Document,
     FieldCheckpoint,
+    ResumePoint,
     decode,
     elapsed_between,
     encode,
@@ -49,7 +50,7 @@ from edge_tvbo.daemon.checkpoint_document import (
     used_number,
 )
 from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED_AT
-from edge_tvbo.daemon.scheduler import Scheduler
+from edge_tvbo.daemon.scheduler import AwaitedReply, Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import ClockStepped, ClockUnset, DowntimeElapsed, Event
 from edge_tvbo.messages.formatting import counted, interval_text, rfc3339
@@ -222,27 +223,31 @@ class Checkpoints:
                 observations.append(controller.policy.observations)
             for event in clock_events:
                 controller.handle(event)
-            every, _ = self._scheduler.next_interval(name)
-            begins_in, skipped = resume_point(field, away, every, final=final)
             unknown = 0 if final else unknown_intervals(field, away, newest=newest)
-            controller.reserve_numbers(
-                field.interval if final else used_number(field, away, every), unknown
-            )
+            every, _ = self._scheduler.next_interval(name)
+            used = field.interval if final else used_number(field, away, every)
+            controller.reserve_numbers(used, unknown)
             _log_charge(name, controller, unknown)
             reply = field.reply if continues and controller.keeps_waiting else None
             if reply:
                 reply = replace(reply, due_in=reply.due_in - away)
-            self._scheduler.resume(name, begins_in, reply)
-            if every is None:
-                controller.handle(DowntimeElapsed(now.wall, skipped))
-            elif skipped:
-                controller.handle(DowntimeElapsed(now.wall + begins_in - every, skipped))
+            self._resume_field(name, resume_point(field, away, every, final=final), reply, now.wall)
         log.info(
             "state: restored from %s: %s, %s in their models",
             rfc3339(round(document.anchor.wall, 3)),
             counted(len(observations), "field"),
             counted(sum(observations), "reading"),
         )
+
+    def _resume_field(
+        self, name: str, point: ResumePoint, reply: AwaitedReply | None, now: float
+    ) -> None:
+        """Schedule a field's next interval, and let the downtime pass for its controller."""
+        self._scheduler.resume(name, point.begins_in, reply)
+        every, _ = self._scheduler.next_interval(name)
+        if every is None or point.skipped:
+            at = now if every is None else now + point.begins_in - every
+            self._controllers[name].handle(DowntimeElapsed(at, point.skipped))
 
     # --- what the loop calls --------------------------------------------------------------------
 

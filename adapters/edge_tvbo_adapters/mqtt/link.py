@@ -238,11 +238,6 @@ class MqttLink:
         return self._discovery.removals if self._discovery else {}
 
     @property
-    def outbox(self) -> Outbox:
-        """The MQTT link's outbox, for the link that replaces this link."""
-        return self._outbox
-
-    @property
     def inputs_silent(self) -> bool:
         """Whether all sensors are silent, and the MQTT link has reconnected for this reason."""
         return self._silence.persists
@@ -356,7 +351,7 @@ class MqttLink:
 
         Notices of removed fields, and of another instance, stay lost.
         """
-        self._publisher.take_over(before.outbox)
+        self._publisher.take_over(before._outbox)
         self._send_outbox()
 
     def announce(self, notice: Notice) -> None:

@@ -144,6 +144,7 @@ class Controller:
         self._readings = ReadingHandler(self._state)
         self._timeouts = TimeoutHandler(self._state)
         self._selection = SensorSelection(self._state, with_text=with_text)
+        self._skipping = policy if isinstance(policy, SkippingPolicy) else None
         self._has_set_time = False  # whether this controller has set the policy's time
         self._clock_set_forward = False  # since the policy's time was set
 
@@ -459,17 +460,16 @@ class Controller:
 
         So the decisions after a gap are the same in all versions, to the last bit.
         """
-        policy = self.policy
-        if isinstance(policy, SkippingPolicy) and policy.skips_gaps:
+        if self._skipping is not None and self._skipping.skips_gaps:
             self._end_downtime(intervals)
             return
         for _ in range(intervals):
-            policy.advance()
+            self.policy.advance()
 
     def _end_downtime(self, intervals: int) -> None:
         """End intervals of the policy in a short time, even if there are many of them."""
-        if intervals > MAX_SINGLE_STEPS and isinstance(self.policy, SkippingPolicy):
-            self.policy.skip(intervals)
+        if intervals > MAX_SINGLE_STEPS and self._skipping is not None:
+            self._skipping.skip(intervals)
             return
         for _ in range(min(intervals, MAX_CATCH_UP)):
             self.policy.advance()

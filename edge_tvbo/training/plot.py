@@ -126,7 +126,7 @@ def _plot_means(axes: Any, means: Array, field: SensorField, names: Sequence[str
 def _mark_extremes(axes: Any, times: Array, means: Array, names: Sequence[str]) -> None:
     """Plot the courses of the sensors that are highest and lowest on average, with their names."""
     average = means.mean(axis=0)
-    for what, index in (("highest", average.argmax()), ("lowest", average.argmin())):
+    for what, index in (("highest", int(average.argmax())), ("lowest", int(average.argmin()))):
         colour = "tab:red" if what == "highest" else "tab:blue"
         axes.plot(times, means[:, index], color=colour, label=f"{what}: {names[index]}")
 

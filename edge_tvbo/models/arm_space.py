@@ -17,7 +17,7 @@ Field = SensorField | BoxField
 class ArmSpace(Protocol):
     """Protocol of an arm space: the places of a field's arms, and the prior covariance of places.
 
-    A place is an array of d numbers. The candidates are M places that are compared with each other.
+    A place is an array of d numbers. The candidates are the M places whose scores are compared.
     """
 
     candidates: Array  # (M, d) places that are compared with each other

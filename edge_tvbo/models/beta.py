@@ -42,7 +42,7 @@ class BetaSchedule(Protocol):
 
 
 class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    r"""A logarithmic schedule; the width is the square root of β_t.
+    r"""The logarithmic exploration schedule; the width of the bound is the square root of β_t.
 
     .. math:: β_t = \max(0, c_1 \ln(c_2 t))
 
@@ -92,7 +92,7 @@ class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ConstantBeta(msgspec.Struct, frozen=True):
-    """The schedule with the same β in every interval; the width is the square root of β.
+    """The exploration schedule with a constant β; the width of the bound is the square root of β.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class ConstantBeta(msgspec.Struct, frozen=True):
 
 
 class FiniteBeta(msgspec.Struct, frozen=True):
-    r"""The schedule for finitely many arms; the width is the square root of β_t.
+    r"""The exploration schedule for finitely many arms; the bound's width is the root of β_t.
 
     .. math:: β_t = 2 \ln \frac{M π^2 t^2}{6 δ}
 
@@ -176,7 +176,7 @@ class FiniteBeta(msgspec.Struct, frozen=True):
 
 
 class CompactBeta(msgspec.Struct, frozen=True):
-    r"""The schedule for a continuous domain; the width is the square root of β_t.
+    r"""The exploration schedule for a continuous domain; the bound's width is the root of β_t.
 
     .. math:: β_t = 2 \ln \frac{2 π^2 t^2}{3 δ}
         + 2 d \ln \left( t^2 d b_1 r \sqrt{\ln(2 d a_1 π^2 t^2 / 3δ)} \right)
@@ -255,8 +255,8 @@ class AgnosticBeta:
     delta : float
         δ, probability that the bound fails, between 0 and 1.
     horizon : int
-        Number of readings after which γ_n stops growing: for SW-GP-UCB the window, and for
-        R-GP-UCB the block length.
+        Number of readings after which γ_n stops growing: the window of SW-GP-UCB, or the period of
+        BR-GP-UCB.
 
     Raises
     ------

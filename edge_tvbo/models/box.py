@@ -99,8 +99,8 @@ class BoxField:
         scales, dimension = np.size(spatial.length_scale), len(self.lower)
         if scales not in (1, dimension):
             raise ConfigError(
-                f"length_scale has {scales} numbers; it can be one number or, one for each "
-                f"dimension of the box, {dimension} numbers."
+                f"length_scale has {scales} numbers; it can be one number, or one number for each "
+                f"of the {dimension} dimensions of the box."
             )
         self.spatial = spatial
         self.length_scales = length_scales
@@ -222,7 +222,7 @@ class BoxField:
         return self.center + self._sign * value * self.scale
 
     def fingerprint(self) -> Fingerprint:
-        """Return a box field's fingerprint; a snapshot of another field is rejected.
+        """Return the fingerprint with which a box field recognises its own snapshots.
 
         Returns
         -------

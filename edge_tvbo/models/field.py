@@ -291,7 +291,7 @@ class SensorField:
         return min(ends) if self.log1p_scale is None else -self.log1p_scale, max(ends)
 
     def fingerprint(self) -> Fingerprint:
-        """Return a sensor field's fingerprint; a snapshot of another field is rejected.
+        """Return the fingerprint with which a sensor field recognises its own snapshots.
 
         Returns
         -------
@@ -309,10 +309,10 @@ class SensorField:
         return Fingerprint(self._digest(exact, repr(numbers)), self._digest(rounded, in_short))
 
     def _digest(self, as_bytes: AsBytes, numbers: str) -> str:
-        """Return a sensor field's digest.
+        """Return a digest of the sensor field, for its fingerprint.
 
-        The function `as_bytes` converts its arrays to bytes, and `numbers` holds its noise variance
-        and the numbers of its conversion to model units.
+        The function `as_bytes` converts the field's arrays to bytes. The text `numbers` contains
+        the noise variance, and the numbers that define the conversion to model units.
         """
         digest = sha256("\0".join(self.sensors).encode() + b"\0")
         for each in as_bytes(self.kernel):
@@ -397,10 +397,10 @@ def _checked_covariance(kernel: ArrayLike, M: int) -> Array:
 
 
 def _overwrite_with_factor(A: Array) -> bool:
-    """Return whether a field's covariance is positive definite; overwrite its lower triangle.
+    """Return whether a field's covariance `A` is positive definite, and overwrite part of `A`.
 
-    The method is Cholesky's, applied to blocks of rows. `np.linalg.cholesky` would need memory for
-    two more matrices, 64 MB for 2000 sensors.
+    The Cholesky factor is computed one block of rows after the other. `np.linalg.cholesky` would
+    need memory for two more matrices, 64 MB for 2000 sensors.
     """
     for begin in range(0, len(A), BLOCK):
         end = begin + BLOCK

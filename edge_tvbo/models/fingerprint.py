@@ -1,4 +1,4 @@
-"""Fingerprint: how a snapshot recognises its field and its kind, in spite of rounding errors.
+"""Fingerprints of fields, and comparisons of snapshots without regard to rounding errors.
 
 Two processors, or two versions of a library, can compute the same number with different last bits,
 because their functions exp, log and pow round differently. The comparisons of this module allow
@@ -25,8 +25,8 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 class Fingerprint(NamedTuple):
     """Two digests of the definition of a field.
 
-    If only the last bits of the numbers differ, the rounded digests are equal. The rounded digest
-    does not contain the length of an interval.
+    If the numbers of two fields differ only in the last bits, the rounded digests of the fields are
+    equal. The rounded digest does not contain the length of an interval.
     """
 
     exact: str  # digest of all bits; the only digest in snapshots of version 0.1.0
@@ -45,8 +45,8 @@ def exact(array: Array) -> Iterator[memoryview]:
 def rounded(array: Array) -> Iterator[bytes]:
     """Yield an array as bytes, with its numbers rounded to a multiple of the same power of two.
 
-    The power of two is about 2^-24 times the largest absolute number of the array, so a rounding
-    error in a small number does not count more than one in a large number.
+    The power of two is about 2^-24 times the largest absolute number of the array. Small numbers
+    are thus rounded as coarsely as large numbers.
     """
     rows = np.atleast_2d(array)
     largest = max(np.max(rows, initial=0.0), -np.min(rows, initial=0.0))
@@ -83,6 +83,6 @@ def kinds_agree(found: str, expected: str) -> bool:
 
 
 def _parts(kind: str) -> list[str | float]:
-    """Return the numbers in a text, and the texts before, between and behind them."""
+    """Return the numbers in a snapshot's kind, and the texts before, between and after them."""
     parts = _NUMBER.split(kind)
     return [float(each) if index % 2 else each for index, each in enumerate(parts)]

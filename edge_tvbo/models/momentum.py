@@ -165,7 +165,7 @@ class Momentum(Model, frozen=True):
 
 
 def _field_alone(time: int) -> tuple[float, float]:
-    """Return the weights of f and of the momentum u in the field, which is f."""
+    """Return the weights of the momentum model's components f and u: the field is f alone."""
     return 1.0, 0.0
 
 

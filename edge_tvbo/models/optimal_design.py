@@ -60,8 +60,8 @@ def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
 def response(kernel: Array, p: Array, ridge: float) -> Array:
     """Return φ_aᵀ (Σ p_c φ_c φ_cᵀ + λ I)⁻¹ φ_b for all arms a and b, an array of shape (M, M).
 
-    The design `p` is the probability of each arm, `kernel` holds the inner products of the features
-    φ, and λ is `ridge`.
+    The design `p` holds the probability p_a of each arm a. `kernel` holds the inner products of the
+    arms' features φ_a. λ is `ridge`.
     """
     root = np.sqrt(p)
     rows = root[:, None] * kernel
@@ -72,7 +72,10 @@ def response(kernel: Array, p: Array, ridge: float) -> Array:
 
 
 def information(kernel: Array, p: Array, ridge: float) -> float:
-    """Return ½ ln det(I + Σ p_a φ_a φ_aᵀ / λ), the information of a design, in nats."""
+    """Return the information of a design in nats, ½ ln det(I + Σ p_a φ_a φ_aᵀ / λ).
+
+    The arguments are those of `response`.
+    """
     root = np.sqrt(p)
     system = root[:, None] * kernel * root / ridge
     system[np.diag_indices(len(p))] += 1.0

@@ -235,10 +235,12 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
     def digest(self, as_bytes: AsBytes) -> bytes:
         """Return a 32-byte digest of a trained structural model, or no bytes for a prior.
 
-        The function `as_bytes` converts the arrays of the model to bytes. Snapshots stay valid if
-        the user configures intervals of another length: a prior has no digest, and only the exact
-        digest of a trained model contains the interval, as in version 0.1.0. A posterior that
-        derives its rates from the interval has these rates in the kind of its snapshots.
+        The function `as_bytes` converts the arrays of the model to bytes. If the
+        function is `fingerprint.exact`, the digest contains the length of an interval, as in
+        version 0.1.0. Otherwise the digest does not contain the length, so that snapshots stay
+        valid if the user configures another length.
+        A posterior that derives its rates from the length has these rates in the kind of its
+        snapshots.
         """
         if self.rows == 0:
             return b""
@@ -259,8 +261,8 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         """Return the structural model of the sensors with the indices `arms`.
 
         The result keeps its state only if `arms` lists all sensors in their original order.
-        Otherwise the result has no state: covariances along the eigenvectors belong to the original
-        correlation, and a `LowRankState` belongs to the factors of the original sensors.
+        Otherwise the result has no state, because the covariances in the state are valid only for
+        the correlation of all sensors.
         """
         chosen = np.asarray(arms, np.intp)
         if np.array_equal(chosen, np.arange(len(self.spread))):

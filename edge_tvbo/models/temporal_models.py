@@ -121,7 +121,7 @@ class FittableModel(TemporalModel, Protocol):
         ...
 
     def at_coordinates(self, coordinates: Array) -> Self:
-        """Return the temporal model with these `coordinates` (p,), which are within `bounds`."""
+        """Return the temporal model whose search coordinates are `coordinates`, (p,)."""
         ...
 
     def jacobian(self) -> Array:

@@ -95,7 +95,7 @@ class EveryPeriod(_CountingTrigger):
         self.period = period
 
     def due_times(self, after: int, t: int) -> int:
-        """Return how many multiples of the reset period are above `after` >= 0, and at most `t`."""
+        """Return how many multiples of the reset period are above `after` and at most `t`."""
         return t // self.period - after // self.period
 
 
@@ -199,7 +199,7 @@ class LikelihoodRatio(_EventTrigger):
     under the model. By Markov's inequality, a static field is mistaken for a changed field with
     probability below δ_B/2. Here t' is the number of replies since the last reset; π_{t'} and the
     bounds `n_lower` and `n_upper` of t' are as for `ErrorBound`. The test in [ET] compares a
-    prediction error with a threshold κ, but definition 2 of [ET] does not prescribe a test.
+    prediction error with a threshold κ; definition 2 of [ET] allows other tests, too.
 
     Parameters
     ----------

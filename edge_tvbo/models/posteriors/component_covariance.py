@@ -43,14 +43,18 @@ class ComponentCovariance(Protocol):
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update the component covariance with a reading.
+        """Update the component covariance and the mean m of the state with a reading.
 
-        Return the squared standardised error of the reading.
+        Return the squared standardised error of the reading. `numerics.structural.condition`
+        explains the arguments.
         """
         ...
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance the component covariance; components shrink by the factors `retain` (n,)."""
+        """Advance the component covariance and the mean m of the state by one step in time.
+
+        Component k is multiplied by `retain[k]`, and noise is added.
+        """
         ...
 
     def facts(self) -> tuple[Fact, ...]:
@@ -150,16 +154,20 @@ class DenseCovariance:
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update the dense covariance with a reading.
+        """Update the dense covariance and the mean m of the state with a reading.
 
-        Return the squared standardised error of the reading.
+        Return the squared standardised error of the reading. `numerics.structural.condition`
+        explains the arguments.
         """
         return structural.condition(
             m, self._P, load, arm, y, noise_variance, square, self._workspace
         )
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance the dense covariance; components shrink by the factors `retain` (n,)."""
+        """Advance the dense covariance and the mean m of the state by one step in time.
+
+        Component k is multiplied by `retain[k]`, and noise is added.
+        """
         table = self._table
         inject = table.variance * (1.0 - retain**2)
         structural.evolve(m, self._P, retain, inject, table.common, self._correlation)
@@ -186,7 +194,7 @@ class DenseCovariance:
         check_covariances("covariance", self._P, state)
 
     def follow_arrays(self) -> None:
-        """Do nothing, because nothing else depends on the arrays of a dense covariance."""
+        """Do nothing: no other value depends on the arrays of a dense covariance."""
 
     def load_sensors(self, state: State, here: Indices, there: Indices, sensors: int) -> None:
         """Load the dense covariance of the sensors that a snapshot and this field both contain.

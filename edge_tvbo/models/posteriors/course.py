@@ -142,12 +142,15 @@ class CoursePosterior(FiniteArmsMixin):
         self._refresh()
 
     def _evolve(self, seconds: float) -> None:
-        """Advance the deviations from the course by `seconds`, unless intervals are counted."""
+        """Advance the deviations from the course by `seconds`.
+
+        If all intervals have the same length, do nothing, because `advance` counts the intervals.
+        """
         if not self._counts_intervals and seconds > 0.0:
             self._around.advance_by(seconds)
 
     def _refresh(self) -> None:
-        """Compute the course posterior's `mean`, and its `variance`, a view."""
+        """Compute the `mean` and the `variance` of the course posterior."""
         self.variance = self._around.variance
         self.mean = self._course() + self._around.mean
         self.observations = self._around.observations
@@ -163,10 +166,10 @@ class CoursePosterior(FiniteArmsMixin):
 
 
 class _OfAnyInterval(StateSpacePosterior):
-    """A state-space posterior that also loads snapshots of intervals of another length.
+    """A state-space posterior that also loads snapshots written with another interval length.
 
     Earlier versions counted the intervals of a fitted model, even if their lengths differed. A
-    snapshot of version 0.1.0 is rejected, because its fingerprint contains the interval.
+    snapshot of version 0.1.0 is still rejected, because its fingerprint contains the length.
     """
 
     def _decoded(self, blob: bytes) -> State:

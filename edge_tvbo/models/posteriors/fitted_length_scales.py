@@ -146,8 +146,8 @@ class _ScaledBoxSpace:
     """An `ArmSpace` of a box field whose length scales can change.
 
     Distances are computed by a product of matrices, which is accurate to 1e-7 length scales.
-    `spatial_kernels.distances` is not used, because that function is slow: the search spent most of
-    its time in it.
+    `spatial_kernels.distances` is not used, because the search for the best arm spent most of its
+    time in that function.
     """
 
     def __init__(self, field: BoxField) -> None:

@@ -107,15 +107,20 @@ class LowRankCovariance:
         return LowRankState(self._G, self._Z, cross=T, covariance=X)
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Fill the sensors' `mean` and `variance`, (M,), from m and the low-rank covariance."""
+        """Fill `mean` and `variance` of the sensors' values from m and the low-rank covariance.
+
+        m is the mean of the state. The value of a sensor is the sum of its components, each
+        multiplied by its entry of `load`.
+        """
         low_rank_structural.moments(m, self._X, load, mean, variance)
 
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update the low-rank covariance with a reading.
+        """Update the low-rank covariance and the mean m of the state with a reading.
 
-        Return the squared standardised error of the reading.
+        Return the squared standardised error of the reading. `numerics.structural.condition`
+        explains the arguments.
         """
         return low_rank_structural.condition(
             m,
@@ -133,7 +138,10 @@ class LowRankCovariance:
         )
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance the low-rank covariance; components shrink by the factors `retain` (n,)."""
+        """Advance the low-rank covariance and the mean m of the state by one step in time.
+
+        Component k is multiplied by `retain[k]`, and noise is added.
+        """
         new = (1.0 - retain**2)[:, None]
         low_rank_structural.evolve(
             m,
@@ -148,7 +156,7 @@ class LowRankCovariance:
         )
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return a fact with the number of low-rank factors and the largest error they cause."""
+        """Return one fact: how closely the low-rank factors represent the correlations."""
         R, M = self._G.shape
         return (FactorApproximation(R - 1, M, self._error),)
 
@@ -242,7 +250,7 @@ class LowRankCovariance:
             array[..., parts, parts] = np.maximum(array[..., parts, parts], 0.0)
 
     def _shared_covariances(self) -> Array:
-        """Return the covariances (n, n, M) of the parts that the low-rank factors explain."""
+        """Return the covariances (n, n, M) of what the low-rank factors explain of each sensor."""
         R, M = self._G.shape
         n = len(self._table.kind)
         Z = self._Z.reshape(n, R, n, R)
@@ -253,10 +261,10 @@ class LowRankCovariance:
         return S
 
     def _set_prior_variances(self) -> None:
-        """Compute three prior variances of each component, for the low-rank covariance.
+        """Compute the prior variances of the low-rank covariance.
 
-        These are the variances of the factors (n, R), of the parts that the factors explain (n, M),
-        and of the whole component (n, M).
+        For each component, these are the variances of the factors (n, R), of the part that the
+        factors explain (n, M), and of the whole component (n, M).
         """
         variance, common = self._table.variance[:, None], self._table.common[:, None]
         self._factor_variances = variance * (1.0 - common) * np.ones(len(self._G))

@@ -313,7 +313,8 @@ class FittedPosterior(RegressionPosterior):
     def advance_by(self, dt: float) -> None:
         """Fit the temporal model if a reading arrived; advance the regression by `dt` intervals.
 
-        Raises `ValueError` if `dt` is not whole but the model can only be fitted to whole times.
+        Some temporal models can only be fitted to whole times. For such a model, `ValueError` is
+        raised if `dt` is not a whole number.
         """
         if dt != int(dt) and not self.temporal.FITS_FRACTIONS:
             raise ValueError(

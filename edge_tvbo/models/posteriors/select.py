@@ -5,8 +5,8 @@ cost grows with the square of the number of sensors, and faster once the process
 With more than `MAX_EXACT_SENSORS` sensors, `LowRankPosterior` is used if few components explain the
 sensors' covariance; the docstring of that class states the error.
 
-Only the selected implementation is imported, so that the kernels of the other implementations
-are neither loaded nor compiled.
+Only the selected implementation is imported, so that the numba functions of the other
+implementations are neither loaded nor compiled.
 """
 
 from typing import TYPE_CHECKING
@@ -148,7 +148,7 @@ def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "S
 def _check_given(field: "Field", policy: str) -> None:
     """Raise `ConfigError` if `field` is a box whose length scales are to be fitted.
 
-    `policy` is the text that names the policy in the message. This policy cannot fit length scales.
+    A policy that cannot fit length scales needs this check. `policy` is its name in the message.
     """
     if not isinstance(field, SensorField) and field.length_scales == "fitted":
         raise ConfigError(

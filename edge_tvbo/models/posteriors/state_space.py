@@ -79,7 +79,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         self._take(state)
 
     def undo(self, before: bytes) -> None:
-        """Load a state that this state-space posterior's `snapshot` returned; do not check it."""
+        """Load, without checks, a state that this state-space posterior's `snapshot` returned."""
         self._take(self._decoded(before))
 
     def _decoded(self, blob: bytes) -> State:
@@ -114,7 +114,8 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
     def _check(self, state: State, prior: float) -> None:
         """Raise `SnapshotError` unless a state-space posterior can have the given `state`.
 
-        The caller has checked that all numbers in `state` are finite.
+        `prior` is the scale of the prior in `state`. The caller has checked that all numbers in
+        `state` are finite.
         """
 
     @abstractmethod

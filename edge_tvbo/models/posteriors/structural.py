@@ -202,9 +202,9 @@ class StructuralPosterior(FiniteArmsMixin):
         """Return facts that explain the predictions.
 
         The first fact is a `SeasonAndRates`: the season, the time constants of the components
-        `fast` and `slow`, and the number of training rows. A `LearnedVariation` follows if there
-        are readings; for a trained model, only if the variation has clearly changed. The last fact
-        is the approximation, if any.
+        `fast` and `slow`, and the number of training rows. If there are readings, a
+        `LearnedVariation` follows; for a trained model, it is left out unless the variation has
+        clearly changed. If the posterior is approximate, the last fact describes the approximation.
         """
         components, rows = self._model.components, self._model.rows
         period = self._model.period if self._has_time else 0.0
@@ -314,7 +314,7 @@ class StructuralPosterior(FiniteArmsMixin):
 
     @property
     def _elapsed(self) -> float:
-        """Seconds since `_at` by which the structural posterior was advanced."""
+        """Seconds by which the structural posterior was advanced since the last known time."""
         return self._waited * self._model.interval + self._unset_time
 
     def _phase(self) -> float:
@@ -328,7 +328,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return phase_of(self._at + self._elapsed, period)
 
     def _bin(self) -> int:
-        """Return the index of the structural posterior's current liveliness bin."""
+        """Return the index of the current part of the season, for the structural liveliness."""
         return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:

@@ -81,9 +81,8 @@ class TwoComponentPosterior(FiniteArmsMixin):
     def skip(self, intervals: int) -> None:
         """Advance the two-component posterior by several intervals without readings, at once.
 
-        The components are stationary: their prior is the retained part of the prior plus the
-        innovation. So the innovation of all intervals together is the prior minus the retained
-        part.
+        The components are stationary: their prior does not change with time. So the innovation of
+        all intervals together is the prior minus the part of the prior that is left after them.
         """
         self._time += intervals
         matrix = np.linalg.matrix_power(self._transition.matrix, intervals)

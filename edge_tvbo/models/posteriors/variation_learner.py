@@ -64,14 +64,14 @@ class VariationLearner:
         self.interval_factor = 1.0
 
     def learn_scale(self, part: int, square: float, unknown: float) -> None:
-        """Update σ², and the sums for the liveliness in a `part` of the season, with a reading.
+        """Update `scale`, and the liveliness sums of a `part` of the season, with a reading.
 
         `square` is the squared standardised error of the reading. `unknown` is the predicted
         variance of the reading, divided by the reading's variance under the prior.
 
-        Without training rows, a reading has the weight `unknown` in σ². The reason: a sensor that
-        is selected in every interval has many small errors. With equal weights, these errors would
-        make σ² too small for the other sensors.
+        Without training rows, a reading has the weight `unknown` in `scale`. The reason: a sensor
+        that is selected in every interval has many small errors. With equal weights, these errors
+        would make `scale` too small for the other sensors.
         """
         self._squares[part] += square
         self._counts[part] += 1.0

@@ -94,17 +94,18 @@ class WindowPosterior(StateSpaceBase):
         return {"time": self._time, "drops": self._drops}
 
     def _stored_arrays(self) -> dict[str, AnyArray]:
-        """Return the rows of the sliding window's readings, with L as a packed triangle.
+        """Return the sliding window's arrays for a snapshot; the factor L is a packed triangle.
 
-        Rows that hold no reading are left out, because they would make most snapshots much larger.
+        Rows without a reading are left out, because they would make most snapshots much larger.
         """
         n = self.observations
         return {**self._rows(n), "L": self._L[:n, :n][np.tri(n, dtype=np.bool_)]}
 
     def _checked_arrays(self, state: State) -> State:
-        """Return `state` with the rows of the sliding window's readings, and L as a matrix.
+        """Return the sliding window's `state` with one row for each reading, and L as a matrix.
 
-        Snapshots of version 0.1.0 have all rows, and all of L.
+        L is the Cholesky factor. Snapshots of version 0.1.0 also contain the rows without a
+        reading, and the upper triangle of L.
         """
         n, L = read_count(state, "observations"), state.get("L")
         if isinstance(L, np.ndarray) and L.ndim == 2:
@@ -173,8 +174,8 @@ class WindowPosterior(StateSpaceBase):
     def _check_factor(self, state: State, n: int, time: int) -> None:
         """Raise `SnapshotError` unless the sliding window's factor matches the state's readings.
 
-        L can need most of the memory of a daemon, so the check uses only one further array of that
-        size.
+        The factor L can need most of the daemon's memory, so the check uses only one further array
+        of this size.
         """
         recomputed = {name: state[name].copy() for name in self._rows(n)}
         recomputed["L"] = np.zeros_like(state["L"])
@@ -198,7 +199,7 @@ class WindowPosterior(StateSpaceBase):
         )
 
     def _rows(self, n: int) -> dict[str, AnyArray]:
-        """Return the sliding window's first `n` rows of each array except L."""
+        """Return the first `n` rows of the sliding window's arrays, without the factor L."""
         return {name: array[:n] for name, array in self._arrays().items() if name != "L"}
 
     def _arrays(self) -> dict[str, AnyArray]:
@@ -217,5 +218,5 @@ class WindowPosterior(StateSpaceBase):
 
 
 def _max_abs(array: Array) -> float:
-    """Return the largest absolute value of an array, or 0 if it is empty; NaN if it has a NaN."""
+    """Return the largest absolute value of a window's array: 0 if empty, NaN if any is NaN."""
     return float(max(array.max(initial=0.0), -array.min(initial=0.0)))

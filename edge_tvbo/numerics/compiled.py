@@ -43,7 +43,7 @@ def load_library(directory: Path) -> ModuleType | None:
 
 
 def source_fingerprint() -> int:
-    """Return 62 bits of a digest of the kernels' sources, to compare with the bits of a library."""
+    """Return 62 bits of a digest of the kernels' source files; a library contains these bits."""
     digest = sha256()
     for name in MODULES:
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())

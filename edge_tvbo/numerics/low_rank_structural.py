@@ -65,7 +65,8 @@ def factorise(S: Array, L: Array) -> None:
     Parameters
     ----------
     S : float64[n, n, M]
-        Covariance of s_i for each sensor. A variance of 0 gets a tiny positive pivot.
+        Covariance of s_i, as defined in the module's docstring, for each sensor i. A variance of 0
+        gets a tiny positive pivot.
     L : float64[n, n, M]
         Receives the lower triangles with L_i L_iᵀ = S_i.
     """
@@ -265,9 +266,10 @@ def condition(
 
     Notes
     -----
-    The reading without noise is h = Σ_a ℓ_a x_{a,arm}, with ℓ = `load`; z is the vector of all
-    factors. Let b be the weights of the regression of h on s_arm. Then the covariance of z with h
-    is Z Gᵀ b. The covariance of another sensor i with h follows from the regression of x_i on s_i.
+    The module's docstring defines x_i and s_i. The reading without noise is h = Σ_a ℓ_a x_{a,arm},
+    with ℓ = `load`; z is the vector of all factors. Let b be the weights of the regression of h on
+    s_arm. Then the covariance of z with h is Z Gᵀ b. The covariance of another sensor i with h
+    follows from the regression of x_i on s_i.
     """
     n, M = c.shape
     factorise(S, L)
@@ -328,7 +330,7 @@ def evolve(
     factors : float64[n, R]
         Variances that are added to the factors.
     shared, whole : float64[n, M]
-        Variances that are added to s and to x.
+        Variances that are added to s_i and to x_i for each sensor i.
     """
     n, R = factors.shape
     M = shared.shape[1]

@@ -26,9 +26,10 @@ def _add(A: Array, arm: int, amount: float) -> None:
 
 @kernel("f8(f8[:, ::1], f8[::1], f8[::1], f8, i8)")
 def exchange(A: Array, p: Array, cost: Array, tolerance: float, steps: int) -> float:
-    """Improve a design, and return a bound on the distance of its objective from the maximum.
+    """Improve the design `p`, and return how far its objective can be below the maximum.
 
-    The objective is ln det(Σ p_a φ_a φ_aᵀ + λ I) - Σ p_a cost_a.
+    The objective is ln det(Σ p_a φ_a φ_aᵀ + λ I) - Σ p_a cost_a, where φ_a are the features of arm
+    a, and λ is a number above 0.
 
     Parameters
     ----------

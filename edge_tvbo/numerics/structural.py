@@ -115,7 +115,7 @@ def evolve(m: Array, P: Array, retain: Array, inject: Array, common: Array, B: A
     m, P
         As for `moments`.
     retain, inject, common : float64[n]
-        φ, q and ρ of each component.
+        φ, q and ρ of each component, as in the module's docstring.
     B : float64[M, M]
         Correlation between the sensors, for the part of a component that differs between them.
     """

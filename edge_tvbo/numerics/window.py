@@ -242,7 +242,7 @@ def relevance(
     column: Array,
     found: Array,
 ) -> None:
-    """Compute how much predictions would change without each of the window's `n` readings.
+    """Compute each reading's relevance: how much predictions change if the window drops it.
 
     Parameters
     ----------

@@ -236,10 +236,10 @@ class AutoPolicy(SkippingUpperConfidence):
         self._read[:] = read
 
     def _read_in(self, state: State) -> Mask:
-        """Return which sensors were read, (M,), according to the state in a snapshot of `auto`.
+        """Return the mask of the sensors that were read, (M,), from a state of `auto`.
 
-        The state lists the sensors that were never read. The list is missing if all sensors were
-        read, and in some snapshots of earlier versions.
+        The state lists the sensors that were never read. If the list is missing, as in some
+        snapshots of earlier versions, all sensors count as read.
         """
         unread = read_names(state, "unread") if "unread" in state else []
         return np.array([sensor not in unread for sensor in self._sensors])

@@ -319,7 +319,7 @@ class SkippingPolicy(Protocol):
     skips_gaps: bool
 
     def skip(self, intervals: int) -> None:
-        """End several intervals without readings at once.
+        """End several intervals at once, all of them without readings.
 
         Apart from rounding errors, the result is that of `Policy.advance` for each interval.
 

@@ -127,8 +127,8 @@ class RoundRobin(ModelFreePolicy):
 
     The first arm has the number `seed` modulo M. If one arm is selected in each interval, the arm
     of interval t = 0, 1, ... has the number (`seed` + t) modulo M. If several arms are selected in
-    an interval, the next interval begins after the last of these arms. If the arm whose turn it is
-    cannot be selected, the next eligible arm is selected.
+    an interval, the next interval continues after the last of these arms. If the arm whose turn it
+    is cannot be selected, the next eligible arm is selected.
 
     If only one arm is eligible, its selection does not count as a turn, because the caller may have
     determined the arm, for example at a user's request. In all other cases, a selected arm has had
@@ -150,7 +150,7 @@ class RoundRobin(ModelFreePolicy):
         return choice
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the interval of `round-robin`; the next interval begins after the selected arms."""
+        """End the interval of `round-robin`; the arm after the selected arms has the next turn."""
         turns = (np.flatnonzero(self._picked) - self._turn()) % len(self.field)
         super().advance(dt)
         if len(turns) > 1:
@@ -311,8 +311,8 @@ class DiscountedUCB(ModelFreePolicy):
     them are counted. If n is below 1, 0 is used for ln n.
 
     In the paper, B is the span of the rewards. Here, B is six times the largest prior standard
-    deviation of an arm. The state consists of two arrays of shape (M,). If the field is a box, the
-    arms are the candidates of the box.
+    deviation of an arm. γ and ξ are the parameters `gamma` and `xi`. The state consists of two
+    arrays of shape (M,). If the field is a box, the arms are the candidates of the box.
     """
 
     uses_readings = True

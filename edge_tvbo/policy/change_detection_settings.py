@@ -45,15 +45,15 @@ class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-uc
     test_window: Annotated[
         WindowLength,
         Meta(
-            description="The test compares this number of readings of each sensor: the newest "
-            "ones. With 1, no change is detected."
+            description="Number of newest readings of each sensor that the test compares. With 1, "
+            "no change is detected."
         ),
     ] = 128
     window: Window = None
     beta: Beta = DEFAULT_BETA
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield `delta` if GLR-GP-UCB cannot detect a change, because it compares no readings."""
+        """Yield `delta` if the test of GLR-GP-UCB has one reading, which never shows a change."""
         if self.test_window == 1:
             yield UnusedParameter(
                 "delta", "no change is detected if test_window is 1; the test needs 2 readings"
@@ -61,7 +61,9 @@ class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-uc
 
 
 class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb"):
-    """ADA-OPKB: draws sensors by optimal designs, and replays old designs.
+    """ADA-OPKB: draws sensors with optimal probabilities (designs), and replays old designs.
+
+    The replays show whether the field has changed.
 
     Source: Hong, Li & Tewari 2023.
     """
@@ -88,7 +90,7 @@ class AdaOpkbSettings(PolicySettings, frozen=True, kw_only=True, tag="ada-opkb")
 
 
 class MasterGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="master-gp-ucb"):
-    """MASTER over GP-UCB: runs GP-UCB instances of several lengths (Wei & Luo 2021, alg. 3)."""
+    """MASTER over GP-UCB: runs GP-UCB instances of several durations (Wei & Luo 2021, alg. 3)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.master:make_master_gp_ucb"
 

@@ -232,7 +232,13 @@ class TtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="ttv-gp-uc
             "are maximum-likelihood estimates ([M24] algorithm 3)."
         ),
     ] = 100.0
-    rho: Annotated[Positive, Meta(description="Duration of the transition, in intervals.")] = 20.0
+    rho: Annotated[
+        Positive,
+        Meta(
+            description="Duration of the transition, in intervals. In 4 · rho intervals, the share "
+            "of the new field grows from 12 % to 88 %."
+        ),
+    ] = 20.0
     window: FitWindow = None
     beta: Beta = DEFAULT_BETA
 

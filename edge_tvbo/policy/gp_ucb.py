@@ -64,7 +64,7 @@ def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> SkippingUpperConf
 
 
 def make_ui_tvbo(settings: UiTvboSettings, field: Field) -> SkippingUpperConfidence:
-    """Build UI-TVBO ([ET] section 6): GP-UCB that adds `sigma_w2` to the prior in each interval."""
+    """Build UI-TVBO ([ET] section 6): GP-UCB whose prior variance grows in each interval."""
     posterior = make_posterior(field, UncertaintyInjection(settings.sigma_w2), settings.window)
     width = beta_schedule(settings.beta)
     return SkippingUpperConfidence(

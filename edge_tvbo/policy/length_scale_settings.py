@@ -92,9 +92,9 @@ RegressionBeta = Annotated[
 
 
 def _of_agnostic_width(beta: BetaValue | None, *more: str) -> Iterator[UnusedParameter]:
-    """Yield the parameters that a policy does not use if `beta` is set, otherwise nothing.
+    """Yield the parameters of the agnostic width, including `more`, if `beta` is set.
 
-    The policy uses these parameters only for the agnostic width.
+    A policy with a `beta` does not use the agnostic width, so these parameters have no effect.
     """
     for parameter in ("bound", "delta", *more) if beta is not None else ():
         yield UnusedParameter(parameter, "beta is set, which replaces the agnostic width")
@@ -127,7 +127,7 @@ class AGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="a-gp-ucb"):
 
 
 class LbGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="lb-gp-ucb"):
-    """LB-GP-UCB: regret balancing over length scales ([LB] algorithm 1)."""
+    """LB-GP-UCB: chooses among length scales by regret balancing ([LB] algorithm 1)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_lb_gp_ucb"
     needs_positions: ClassVar[bool] = True
@@ -143,7 +143,7 @@ class LbGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="lb-gp-ucb"
 
 
 class LnbGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="lnb-gp-ucb"):
-    """LNB-GP-UCB: regret balancing over length scales and norms ([LB] algorithm 3)."""
+    """LNB-GP-UCB: chooses among length scales and norms by regret balancing ([LB] algorithm 3)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_lnb_gp_ucb"
     needs_positions: ClassVar[bool] = True

@@ -83,9 +83,9 @@ class Master(UpperConfidence):
     """MASTER over GP-UCB, in blocks of doubling length.
 
     A block has 2^n intervals. For each order m = 0 to n, the block is divided into parts of 2^m
-    intervals; in each part, an instance of order m exists with the probability ρ(2^n) / ρ(2^m). In
-    each interval, the instance with the lowest order selects the arm and learns; the other
-    instances are paused. The policy makes two tests for changes:
+    intervals; in each part, an instance of order m exists with the probability ρ(2^n) / ρ(2^m),
+    where ρ is a `RegretRate`. In each interval, the instance with the lowest order selects the arm
+    and learns; the other instances are paused. The policy makes two tests for changes:
 
     - Test 1 fails if the mean reward during an instance is far above the block's lowest bound.
     - Test 2 fails if the mean bound of the block is far above the block's mean reward.

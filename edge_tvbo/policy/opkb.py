@@ -1,4 +1,6 @@
-"""OPKB and ADA-OPKB: arms are drawn from designs with low estimated regret and much information.
+"""OPKB and ADA-OPKB: arms are drawn from designs, which are probabilities of the arms.
+
+Each design is a compromise between low estimated regret and much information.
 
 Source: K. Hong, Y. Li, A. Tewari, *An Optimization-based Algorithm for Non-stationary Kernel
 Bandits without Prior Knowledge*, AISTATS 2023, as implemented in the authors' program
@@ -62,7 +64,9 @@ class Tuning(NamedTuple):
 
 
 class Opkb(ModelFreePolicy):
-    """ADA-OPKB: blocks of doubling length, each with a design, and replays of shorter blocks.
+    """ADA-OPKB: blocks of doubling length, each with a design, and replays of earlier designs.
+
+    A design consists of a probability for each arm.
 
     Block m has E 2^m intervals; E is the length of block 0. In block 0, arms are drawn from the
     most informative design; the design of every later block minimises a weighted sum of estimated

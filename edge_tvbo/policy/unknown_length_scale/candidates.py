@@ -136,7 +136,8 @@ class RegretBalancing:
 
     Notes
     -----
-    The printed algorithms of [LB] differ from what the proofs need in these points:
+    The printed algorithms of [LB] differ from what the proofs need in these points. q(l) and v(l)
+    are the length scale and the norm with the number l, and A is the set of the candidates.
 
     - Line 14 admits the candidate q(l+1) if q(l+1) ≤ θ0/g(t). With this rule, every interval would
       admit a candidate. Section 3 and the public code admit q(l+1) if q(l+1) ≥ θ0/g(t). This
@@ -189,13 +190,13 @@ class RegretBalancing:
         return tuple(self._hypothesis(pair) for pair in self._surviving())
 
     def replies(self) -> dict[Hypothesis, int]:
-        """Return, for each candidate that is not eliminated yet, the number of its replies."""
+        """Return the number of replies under each candidate; eliminated candidates are left out."""
         return {self._hypothesis(pair): int(self._replies[pair]) for pair in self._surviving()}
 
     def regret_bound(self, hypothesis: Hypothesis, n: int) -> float:
-        """Return a candidate's suspected regret R(n).
+        """Return a candidate's suspected regret R(n) after n replies.
 
-        R(n) is computed with the growth rate of γ_n in place of γ_n.
+        The formula contains the information gain γ_n; its growth rate is used in place of γ_n.
         """
         gain = self._gain(n, hypothesis.length_scale / self._extent)
         return suspected_regret(n, gain=gain, bound=hypothesis.norm)
@@ -305,9 +306,10 @@ class RegretBalancing:
 def gain_rate(nu: float, dimension: int) -> Gain:
     """Return a function that computes the growth rate of a candidate's information gain γ_n(θ).
 
-    The arguments of the function are n and θ / extent. The kernel is a Matérn or squared
-    exponential kernel. The source is [LB] proposition 2.2; for Matérn kernels, the exponent is
-    taken from the proof of the proposition (`theory.ziomek2024`).
+    The arguments of the function are n, and the length scale θ divided by the longest side of the
+    domain. The kernel is a Matérn or squared exponential kernel. The source is [LB] proposition
+    2.2; for Matérn kernels, the exponent is taken from the proof of the proposition
+    (`theory.ziomek2024`).
     """
     if isinf(nu) or nu > MAX_MATERN_NU:
         return partial(rbf_gain_rate, dimension=dimension)

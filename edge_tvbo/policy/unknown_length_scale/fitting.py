@@ -85,7 +85,10 @@ class MlSelector:
 
 
 class McmcSelector:
-    """A length scale selector that samples one Markov chain, continued after new readings."""
+    """A length scale selector that samples length scales by a Markov chain.
+
+    When readings have arrived, the chain continues from its last sample.
+    """
 
     def __init__(
         self,
@@ -142,7 +145,8 @@ class McmcSelector:
 def _log_density(readings: Readings, power: float, rate: float) -> LogDensity:
     """Return the log posterior density that a fit of θ uses, as a function of ln θ.
 
-    The density is proportional to p(y | θ) u^power e^(-rate u), with u = θ / extent.
+    The density is proportional to p(y | θ) u^power e^(-rate u), where u is θ divided by the
+    longest side of the domain.
     """
 
     def log_density(log_scale: float) -> float:

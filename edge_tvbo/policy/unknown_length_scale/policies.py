@@ -70,7 +70,7 @@ def make_lb_gp_ucb(settings: LbGpUcbSettings, field: Field) -> "LengthScalePolic
     """Build LB-GP-UCB ([LB] algorithm 1), which balances the suspected regret of length scales.
 
     Length scales from θ0 down to θ0/g(t) are candidates until replies contradict them. For the
-    length scale θ, the bound on the norm is (θ0/θ)^(d/2) `bound`.
+    length scale θ, the bound on the norm is (θ0/θ)^(d/2) `bound` in d dimensions.
     """
     readings = _readings(settings, field)
     return _policy(settings, readings, _balancing(settings, readings, 0.0))
@@ -79,8 +79,9 @@ def make_lb_gp_ucb(settings: LbGpUcbSettings, field: Field) -> "LengthScalePolic
 def make_lnb_gp_ucb(settings: LnbGpUcbSettings, field: Field) -> "LengthScalePolicy":
     """Build LNB-GP-UCB ([LB] algorithm 3), for a field whose norm is unknown too.
 
-    Candidates are pairs of a length scale and one of the norms B0 e^j up to B0 t^`norm_growth`.
-    [LB] does not state how norms grow; by default `norm_growth` has the same value as `growth`.
+    Candidates are pairs of a length scale and one of the norms `bound` · e^j, j = 0, 1, ..., up to
+    `bound` · t^`norm_growth`. [LB] does not state how norms grow; by default `norm_growth` has the
+    same value as `growth`.
     """
     readings = _readings(settings, field)
     return _policy(settings, readings, _balancing(settings, readings, settings.norm_growth))

@@ -122,7 +122,7 @@ class Readings:
 
     @property
     def held(self) -> int:
-        """Number of readings that the length scale posterior keeps, at most `window`."""
+        """Number of readings that the length scale posterior holds now, at most `window`."""
         return min(self.count, len(self.y))
 
     def add(self, arm: Arm, y: float) -> None:

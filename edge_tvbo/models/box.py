@@ -275,7 +275,7 @@ class BoxField:
 
 
 def _negative_score(u: Array, score: Callable[[Array], Array]) -> tuple[float, Any]:
-    """Return -score at `u`, a point of the unit box, and its finite-difference gradient."""
+    """Return -`score` at a point `u` of the unit box, and the gradient of -`score` at `u`."""
     d = len(u)
     steps = np.where(u < 0.5, GRADIENT_STEP, -GRADIENT_STEP)  # points into the box
     values = score(np.vstack((u, u + np.diag(steps))))

@@ -274,8 +274,8 @@ class SensorField:
     def bounds(self, farthest: float) -> tuple[float, float]:
         """Return the sensor field's readings at the model values -`farthest` and `farthest`.
 
-        On a log scale, the lowest reading is -`log1p_scale`, which is below 0. A reading slightly
-        below 0 can be a measurement error, and is therefore within the bounds.
+        On a log scale, the lowest reading is always -`log1p_scale`, which is below 0. The reason: a
+        reading slightly below 0 can be a measurement error, and must be within the bounds.
 
         Parameters
         ----------

@@ -95,7 +95,7 @@ class ComponentCovariance(Protocol):
 
 
 def make_covariance(model: StructuralModel, table: ComponentTable) -> ComponentCovariance:
-    """Return the prior covariance of the components: the exact one if there are few sensors."""
+    """Return the prior covariance of the components: exact for few sensors, else of low rank."""
     if len(model.spread) <= MAX_EXACT_SENSORS:
         return DenseCovariance(model, table)
     from edge_tvbo.models.posteriors.low_rank_covariance import LowRankCovariance

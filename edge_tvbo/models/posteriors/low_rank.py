@@ -52,9 +52,9 @@ class LowRankPosterior(StateSpaceBase):
     added to the noise variance σ² of each reading of the arm. If the scale is at most 1, the
     remainder is at most 1 % of σ².
 
-    To bound the errors, let ρ be the largest remainder. A mean is a weighted sum of the readings y.
-    Compute 1 + Σ|w| from the weights w of the exact mean, and from those of the approximate mean;
-    let W be the larger result. The error of the mean is at most |y| W √(ρ / σ²), and the error of a
+    To bound the errors, let ρ be the largest remainder. A mean is a weighted sum of the readings y,
+    with weights w. Let W be 1 + Σ|w| for the exact mean or for the approximate mean, whichever is
+    larger. The error of the mean is at most |y| W √(ρ / σ²), and the error of a
     variance is at most W² ρ.
     """
 

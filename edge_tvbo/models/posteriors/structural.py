@@ -332,7 +332,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:
-        """Return the current structural course, (M,), or the mean course if the time is unknown."""
+        """Return the structural model's course now, (M,); its mean if the time is unknown."""
         course, phase = self._model.course, self._phase_of(self._model.period)
         if phase < 0.0:
             return self._mean_course

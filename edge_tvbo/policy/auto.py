@@ -118,7 +118,7 @@ class LearningWidth:
         self._rows = rows
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width of `auto`'s bound, from 3.5 at first down to 0.5 standard deviations."""
+        """Return the width of `auto`'s bound, which falls from 3.5 to 0.5 standard deviations."""
         readings = self._rows + observations / self._sensors
         return LAST_WIDTH + sum(extra * exp(-readings / n) for extra, n in EXTRA_WIDTHS)
 
@@ -179,7 +179,8 @@ class AutoPolicy(SkippingUpperConfidence):
     def restore_sensors(self, blob: bytes) -> int:
         """Load this field's sensors from a snapshot of `auto`; return how many were loaded.
 
-        If any were loaded, the number of ended intervals is loaded, too: `beta` depends on it.
+        If any were loaded, the number of ended intervals is loaded, too, because the width of the
+        bound can depend on this number.
         """
         state = decode_snapshot(self.name, None, blob)
         read, time = self._read_in(state), read_count(state, "time")

@@ -80,7 +80,7 @@ def _drawn_arm(seed: int, M: int, t: int, arms: Indices) -> int:
 
 
 def _static_arm(fixed: int, M: int, t: int, arms: Indices) -> int:
-    """Return the arm of the baseline `static`, which is the same in every interval `t`."""
+    """Return the `fixed` arm of the baseline `static`, or the next arm that is in `arms`."""
     return _next_arm(fixed, arms, M)
 
 
@@ -229,10 +229,9 @@ class RExp3(ModelFreePolicy):
         return ObserveResult(False, abs(y), None, self.observations)
 
     def advance(self, dt: float = 1.0) -> None:
-        """End the interval of the baseline RExp3; at the end of a batch, set all weights to 1.
+        """End the interval of the baseline RExp3; after `period` intervals, set all weights to 1.
 
-        The length of a batch is a number of intervals, so `dt` must be 1; otherwise `ValueError` is
-        raised.
+        `period` is a number of intervals, so `dt` must be 1; otherwise `ValueError` is raised.
         """
         if dt != 1.0:
             raise counts_intervals(self.name, dt)

@@ -179,7 +179,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def restart_withdraws(self) -> bool:
-        """Whether a restart or reload withdraws the activations whose reply is still awaited."""
+        """Whether a restart or reload withdraws the controller's activations that await a reply."""
         return False
 
     @property

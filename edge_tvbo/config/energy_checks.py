@@ -94,7 +94,7 @@ def _warn_of_unaffordable(
 
 
 def _check_battery(battery: Values, field: Values, path: KeyPath, report: Report) -> None:
-    """Check that a battery charge and a reading are not the same value of one message."""
+    """Check that the battery charge and the reading are different values of a message."""
     if not battery.get("topic"):
         return
     readings = [reading for _, reading in sources_of(field)]

@@ -124,8 +124,7 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
     def limits_activations(self) -> bool:
         """Whether an energy budget can prevent the activation in an interval.
 
-        A budget of 0 for one sensor does not count: this sensor is never activated, but the other
-        sensors are.
+        A budget of 0 for a single sensor does not prevent it: another sensor is activated instead.
         """
         budgets = (each.budget for each in self.sensors.values())
         return any((self.budget, self.field_budget, *budgets))

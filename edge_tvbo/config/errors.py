@@ -110,7 +110,7 @@ class Report:
         self.add(path, text, near, code=Code.UNKNOWN_NAME)
 
     def add_elsewhere(self, file: Path, line: int, message: str) -> None:
-        """Report an error in another file, whose name is a setting of the configuration."""
+        """Report an error in another file, which a setting of the configuration names."""
         self._findings.append(Finding(str(file), line, 0, "", message, Code.NAMED_FILE))
 
     def deprecate(self, old: KeyPath, new: KeyPath) -> None:
@@ -209,8 +209,8 @@ def dot_hint(key: object, value: object, kind: type) -> str:
     """Return the hint that an id with a dot needs quotes; "" if the error has another cause.
 
     TOML splits an unquoted id at its dots: the first part is the `key`, and its `value` is a table.
-    The hint is returned if the innermost value in this table has the type `kind`, which is the type
-    of an id's value.
+    The hint is returned if the innermost value in this table has the type `kind`: the type of the
+    value that belongs to an id.
 
     >>> dot_hint("mote", {"1": [0, 0]}, list)
     'write an id with a dot in quotes, "mote.1"'

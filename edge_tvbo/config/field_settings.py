@@ -72,9 +72,10 @@ class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def quantity(self) -> tuple[object, ...]:
-        """What the codec of these readings decodes: the format and its settings, without the time.
+        """The settings that select the value in a message: the format and its options.
 
-        Sources with equal quantities decode the same number of a message.
+        The options for the time are left out. If two sources have the same topic and the same
+        `quantity`, their readings are the same values.
         """
         settings = {"value": DEFAULT_VALUES.get(self.payload), **self.settings}
         return self.payload, *(each for each in sorted(settings.items()) if each[0] not in TIMES)

@@ -223,7 +223,10 @@ def _parsed(path: Path, text: str) -> Values:
 
 
 def _as_header(table: re.Match[str]) -> str:
-    """Return a table of a TOML error, which tomllib writes as a tuple, as in the configuration."""
+    """Return the name of a table in a TOML error as a header, such as ``[mqtt.tls]``.
+
+    tomllib writes the name as a tuple: ``('mqtt', 'tls')``.
+    """
     return f"[{'.'.join(_QUOTED.findall(table[0]))}]"
 
 

@@ -84,8 +84,8 @@ class ReadonlyLogin(msgspec.Struct, frozen=True, kw_only=True):
     """Read-only login to the broker for the commands `status`, `why` and `dashboard`.
 
     Without this table, these commands use the daemon's login. If the broker uses the login as the
-    client id, each of these commands ends the daemon's session. With this table, `check --connect`
-    tries the daemon's login only if the daemon is not online.
+    client id, each of these commands then ends the daemon's session. With this table, the command
+    `check --connect` tries the daemon's login only if the daemon is not online.
     """
 
     username: Annotated[
@@ -198,7 +198,7 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         return self.username is not None and self.readonly is None
 
     def for_readers(self) -> "Mqtt":
-        """Return the MQTT settings for read-only clients, with the login [mqtt.readonly]."""
+        """Return the MQTT settings for read-only clients, with the login [mqtt.readonly] if set."""
         if self.readonly is None:
             return self
         return replace(self, username=self.readonly.username, password=self.readonly.password)

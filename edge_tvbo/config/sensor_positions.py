@@ -52,7 +52,9 @@ def of_sensors(
 
 
 def _numbers(sensors: Sequence[str]) -> dict[str, str]:
-    """Return a dict from sensor id to the number at its end, if no other id has this number.
+    """Return a dict that maps a sensor's id to the number at its end.
+
+    A number is left out if another sensor has it, too, as its id or at the end of its id.
 
     >>> _numbers(["mote-1", "2", "mote-2", "north-3", "south-3"])
     {'mote-1': '1'}
@@ -63,9 +65,10 @@ def _numbers(sensors: Sequence[str]) -> dict[str, str]:
 
 
 def _shared_number(missing: Sequence[str], known: Collection[str]) -> str:
-    """Return a hint if a sensor without a position is listed by its number; otherwise "".
+    """Return a hint if only the number of a sensor without a position is listed; otherwise "".
 
-    The number is not used, because it could stand for another sensor, too.
+    The number at the end of the sensor's id gives the sensor no position, because the number could
+    stand for another sensor, too.
     """
     for sensor in missing:
         if (found := _NUMBERED.fullmatch(sensor)) and found[1] in known:
@@ -165,7 +168,7 @@ def _add_line(number: int, words: list[str], found: dict[str, _Listed]) -> str |
 
 
 def unreadable(error: Exception) -> str:
-    """Return why a file, such as the positions file, cannot be read, without text from the file."""
+    """Return why a file, such as the positions file, cannot be read; the file is not quoted."""
     match error:
         case FileNotFoundError():
             return "does not exist; paths are relative to the directory of the configuration"

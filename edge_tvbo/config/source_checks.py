@@ -14,7 +14,7 @@ DEFAULT_COMMANDS = {  # payloads of commands by mode; "1" for every other mode
 
 
 def payload_settings(table: Values) -> dict[str, str]:
-    """Return the payload settings of a source or battery, with the default of `value`."""
+    """Return the payload settings of a source or battery; a missing `value` has its default."""
     default = DEFAULT_VALUES.get(table.get("payload", ""))
     usual = {} if default is None else {"value": default}
     return {**usual, **table.get("settings", {})}

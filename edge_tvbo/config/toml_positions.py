@@ -92,7 +92,7 @@ class _Scanner:
         return raw
 
     def _note(self, path: KeyPath, parts: list[str], place: Place) -> KeyPath:
-        """Store the place of each TOML key in `parts`; return `path` extended by these keys.
+        """Store the place of each of the TOML keys `parts`; return `path` extended by these keys.
 
         If a key is an array of tables, the returned path contains the index of the newest table.
         """

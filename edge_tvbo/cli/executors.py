@@ -28,8 +28,8 @@ def executor_of(cluster: str | None, jobs: int | None) -> "AbstractContextManage
     """Return the executor that the options --cluster and --jobs select.
 
     The executor is a cluster, or a pool of local processes: by default, one process for each core.
-    With --jobs 1, the work is done in this process. From now on, SIGTERM ends the command as Ctrl-C
-    does, so that the command ends its workers.
+    With --jobs 1, the work is done in this process. After this call, SIGTERM ends the command in
+    the same way as Ctrl-C, so that the command ends its workers.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     jobs_here = jobs or os.cpu_count() or 1

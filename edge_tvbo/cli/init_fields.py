@@ -103,7 +103,7 @@ def _named_field(name: str, answers: Answers) -> "FieldValues":
 
 
 def _unit_setting(payload: str, value: str | None, unit: str) -> str | None:
-    """Return `unit` if a source needs the setting `unit` for it, otherwise None."""
+    """Return `unit` if the payload format needs it as the setting `unit`; otherwise None."""
     from edge_tvbo_adapters.payloads import convertible_units
 
     try:
@@ -344,9 +344,10 @@ def _listen(answers: Answers, password: str | None) -> "tuple[SensorDiscovery, f
 
 @contextmanager
 def _naming_options(answers: Answers) -> Iterator[None]:
-    """Replace settings by options of `init` in the text of a connection problem.
+    """Replace names of settings by options of `init` in the text of a connection problem.
 
-    No configuration contains the settings yet. Raises `ConfigError` if the file of --ca is invalid.
+    There is no configuration yet in which the user could change a setting. Raises `ConfigError` if
+    the file of --ca is invalid.
     """
     try:
         yield
@@ -451,9 +452,9 @@ def first_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorG
 
 
 def groups_without_prompt(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
-    """Return the `first_groups`; if `answers` names no quantity, print the quantities left out.
+    """Return the `first_groups`; if `answers` names no quantity, print the other quantities.
 
-    Only quantities with a known unit are printed.
+    These are the quantities that were found, have a known unit, and do not become a field.
     """
     from edge_tvbo.messages.formatting import listed
 

@@ -172,7 +172,7 @@ def _linked(link: Path) -> Path:
 
 
 def check_not_input(output: Path | None, *inputs: Path | str | None) -> None:
-    """Raise `ConfigError` if a command's `output` would replace one of the files that it reads."""
+    """Raise `ConfigError` if a command's `output` would replace one of its input files."""
     for each in inputs:
         if output and each and output.exists() and Path(each).exists() and output.samefile(each):
             raise ConfigError(
@@ -181,7 +181,7 @@ def check_not_input(output: Path | None, *inputs: Path | str | None) -> None:
 
 
 def dataset_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that name a dataset and the directories in which it is searched."""
+    """Add the options for a dataset, and for the directories that are searched for its files."""
     return dataset_option(data_dir_option(command))
 
 

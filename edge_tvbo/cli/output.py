@@ -71,7 +71,7 @@ def progress(label: str, length: int | None) -> Iterator[Step]:
 
 
 class _Lines:
-    """A `Step` that prints the progress of a command as lines, if the output is not a terminal."""
+    """A `Step` that prints the progress of a command as lines, for any output but a terminal."""
 
     def __init__(self, label: str, length: int | None) -> None:
         self._label = label

@@ -344,8 +344,8 @@ def _fit_structure(backtest: "Backtest", policies: list[str]) -> None:
 def _write_report(backtest: "Backtest", results: "list[Result]", out: Path | None) -> Path | None:
     """Write the report if the command has --out, and return the path of its page, or None.
 
-    A command writes the report before it prints the results, because the output may be a pipe whose
-    reader has ended, or a file on a full disk.
+    A command writes the report before it prints the results, because printing can fail: the output
+    may be a pipe whose reader has ended, or a file on a full disk.
     """
     from edge_tvbo.research import reports
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def settings_of(config: Path) -> "Settings":
-    """Return the settings of a configuration file; raises `ConfigErrors` if the file has errors."""
+    """Return the settings of a command's CONFIG; raises `ConfigErrors` if the file has errors."""
     from edge_tvbo_adapters.payloads import FORMATS
     from edge_tvbo_adapters.payloads.of_field import check_payloads
 
@@ -25,7 +25,9 @@ def settings_of(config: Path) -> "Settings":
 
 
 def verbose_settings_of(config: Path) -> "Settings":
-    """Return the settings of a configuration file, with debug as the common log level.
+    """Return the settings of a command's CONFIG, with debug as the usual log level.
+
+    An area with its own level in [log] keeps this level.
 
     Raises `ConfigErrors` if the file has errors.
     """
@@ -36,7 +38,7 @@ def verbose_settings_of(config: Path) -> "Settings":
 
 
 def buildable_settings_of(config: Path) -> "Settings":
-    """Return the settings of a file after a test build of everything that `run` builds.
+    """Return the settings of a command's CONFIG, after a test build of all that `run` builds.
 
     Raises `ConfigErrors` if the file has errors, or if the daemon cannot be built from it.
     """

@@ -73,7 +73,7 @@ def _of_one_moment(settings: "Settings") -> "RetainedState":
     """Return the state that `status` prints, with counters that include the newest decisions.
 
     The daemon publishes its counters up to a second after a decision. If a decision is newer than
-    the counters, the state is read once more after this delay.
+    the counters, the state is read once more, after a second.
     """
     retained = retained_state(settings, list(settings.fields))
     counters = retained.health.fields if retained.health else {}

@@ -76,8 +76,9 @@ def _merged(frames: Iterable[Frame]) -> list[Frame]:
 def _combined(earlier: Frame, frame: Frame) -> Frame:
     """Return the recorded `frame`, completed by an `earlier` frame of the same interval.
 
-    The history may not yet contain a reply, and the dashboard may have missed messages. If the two
-    decisions differ, the reply and the estimates of `earlier` do not belong to `frame`.
+    Each frame may be incomplete: the history may not yet contain a reply, and the dashboard may
+    have missed messages. If the two decisions differ, only the readings and the begin of `earlier`
+    are used, because its reply and its estimates belong to another decision.
     """
     readings = earlier.readings | frame.readings
     if earlier.decision != frame.decision:

@@ -38,11 +38,11 @@ MAX_NOTICES = 200  # stored for each field, and for the daemon
 
 
 class UnknownSensor(ValueError):
-    """A message is about a sensor that the dashboard's configuration does not have."""
+    """Error for a message about a sensor that the dashboard's configuration does not have."""
 
 
 class OtherUnit(ValueError):
-    """The unit of a message is not the unit of the field in the dashboard's configuration."""
+    """Error for a message in another unit than the field in the dashboard's configuration."""
 
 
 class FieldView(msgspec.Struct, frozen=True):
@@ -146,7 +146,7 @@ class DashboardFieldState:
             self.frames[-1] = replace(self.frames[-1], hotspot=hotspot.sensor)
 
     def add_alert(self, alert: Alert) -> None:
-        """Store the state of the field's alert; raise `OtherUnit` if its unit is another one."""
+        """Store the state of the field's alert; raise `OtherUnit` if it is in another unit."""
         self._check_unit(alert.unit)
         self.alert = alert
 

@@ -194,10 +194,12 @@ def _column(
 def is_of_interval(decision: Decision, last: Decision) -> bool:
     """Return whether two decisions on the dashboard, `last` and then `decision`, share an interval.
 
-    The two decisions must have the same interval number. A restarted daemon can repeat a number.
-    Therefore, the decisions must also have the same time, or `decision.earlier` must contain the
-    sensor of `last`. This second condition does not apply to a decision that a command has
-    requested.
+    The interval numbers must be equal. This is not enough, because a restarted daemon can repeat a
+    number. In addition, one of the following must be true:
+
+    - the two decisions have the same time;
+    - `decision.earlier`, the sensors activated earlier in the interval, contains that of `last`;
+    - a command has requested `decision`.
     """
     return decision.interval == last.interval and (
         decision.at == last.at or last.sensor in decision.earlier or decision.reason is Reason.ASKED

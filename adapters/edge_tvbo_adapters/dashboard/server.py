@@ -240,8 +240,8 @@ class Dashboard:
     async def _stream(self) -> AsyncIterator[bytes]:
         """Yield the server-sent events of one page of the dashboard.
 
-        The page counts as open while this generator runs. If the page is closed
-        immediately, the generator never runs.
+        The page counts as open while this generator runs. If the page is closed immediately, the
+        generator never runs, so the page never counts as open.
         """
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED_EVENTS)
         queue.put_nowait(_encode_event("view", self._state.view()))

@@ -108,10 +108,10 @@ class DashboardState:
         cannot be decoded is counted in `unreadable`; the first one of each topic is logged.
 
         A message about an unknown sensor, or in another unit, does not fit the dashboard's
-        configuration. The pages then say that the dashboard must be restarted. However, an
-        old message can belong to an earlier configuration. A message may be old if it is in another
-        unit, or if the broker stored it (`retained`). After such a message, the pages withdraw this
-        text when the topic is cleared, or when a message on the topic fits.
+        configuration. The pages then show the advice to restart the dashboard. If the message is in
+        another unit, or if the broker stored it (`retained`), it can belong to an earlier
+        configuration. In this case, the pages remove the advice when the topic is cleared, or when
+        a message on the topic fits.
         """
         limit = MAX_MESSAGE_SIZES.get(topic.rpartition("/")[2], MAX_MESSAGE_SIZE)
         if len(payload) > limit:
@@ -204,7 +204,10 @@ def _add_notice(field: str | None, notices: deque[Notice], payload: bytes) -> Ss
 
 
 def _detail(error: Exception) -> str:
-    """Return the text of an error for the dashboard's log; the text may quote a message."""
+    """Return the text of an error for the dashboard's log: short, and only printable characters.
+
+    The text may quote a message, which can contain any characters.
+    """
     return "".join(filter(str.isprintable, str(error)))[:MAX_DETAIL]
 
 

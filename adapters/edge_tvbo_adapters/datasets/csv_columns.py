@@ -131,9 +131,10 @@ def columns_of_export(first: str, separator: str) -> CsvColumns:
 
 
 def needs_mark(header: str) -> bool:
-    """Return whether a column of a wide CSV file is not read as a sensor without `ALL_SENSORS`.
+    """Return whether a wide CSV file with this `header` must be marked with `ALL_SENSORS`.
 
-    The first column of `header` is the time, and each further column is a sensor.
+    The first column is the time, and each further column is a sensor. Without the mark, a column
+    such as ``battery`` would not be read as a sensor.
 
     >>> needs_mark("time,hall,attic"), needs_mark("time,hall,battery")
     (False, True)

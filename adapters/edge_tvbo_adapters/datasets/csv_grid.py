@@ -23,7 +23,7 @@ MAX_PAUSE_S = 366 * 86_400.0  # a longer time without a reading may show that a 
 
 
 class LongTable(msgspec.Struct, frozen=True):
-    """The readings of a CSV file as a long table, even if the file is wide."""
+    """The readings of a CSV file, long or wide, as a table with a row for each reading."""
 
     time_format: TimeFormat
     times: list[float]  # time of each row of the file, in the unit of the format

@@ -257,10 +257,9 @@ def _packets(
 ) -> "NDArray[np.intp]":
     """Return the packet number of each CSV row, as an array (n,).
 
-    A packet contains rows of a sensor that follow one another quickly: the time between them is
-    at most `MAX_NEAR_SHARE` of the mean time between two labels. This mean time is the usual time
-    between two readings of the same sensor and label, divided by the mean number of labels per
-    sensor.
+    A packet contains rows of a sensor that follow one another quickly: the time from one row to the
+    next is at most `MAX_NEAR_SHARE` of t / n. Here t is the usual time between two readings of the
+    same sensor and label, and n is the mean number of labels per sensor.
     """
     import numpy as np
 

@@ -362,7 +362,7 @@ class Entities:
     # --- entities of one kind -------------------------------------------------------------------
 
     def _of(self, field: str) -> Callable[..., DiscoveryComponent]:
-        """Return a function that makes the Home Assistant entities of `field`."""
+        """Return a function that makes one Home Assistant entity of `field` at each call."""
         return lambda key, *rest, **settings: self._entity(f"{field}_{key}", *rest, **settings)
 
     def _entity(self, key: str, platform: str, name: str, **rest: Any) -> DiscoveryComponent:

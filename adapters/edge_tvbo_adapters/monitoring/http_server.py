@@ -64,7 +64,7 @@ class HttpServer:
         Returns whether requests to a host name are answered. A request without a Host header is
         answered, because it cannot come from a browser.
     token : str, optional
-        The bearer token without which a request is refused; None if no token is required.
+        The bearer token that each request must contain; None if no token is required.
     """
 
     def __init__(

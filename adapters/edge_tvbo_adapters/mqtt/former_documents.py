@@ -1,8 +1,8 @@
 """Former documents: clears retained documents that earlier configurations left at the broker.
 
-With Home Assistant, these documents are cleared only after Home Assistant has processed the
-discovery message that no longer describes them. The states that this message describes are held
-back until then.
+If the daemon publishes a discovery message, the documents are cleared only after Home Assistant has
+processed this message, which no longer describes them. Until then, the states that the message
+describes are held back.
 """
 
 from collections.abc import Collection, Mapping, Set
@@ -66,12 +66,12 @@ class FormerDocuments:
 
     @property
     def topics(self) -> Mapping[str, Set[str]]:
-        """The fields and topics of the documents that the next link may have to clear.
+        """The fields and topics of the retained messages that the next link may have to clear.
 
         Each key is a field with retained documents; its value is the set of topics of the field's
-        retained activations. The fields and topics of this link are always included. The fields and
-        topics of earlier links are included until the broker has cleared them. The next link does
-        not clear the fields and topics that it uses itself.
+        retained activations. The messages of this link are always included, and the messages of
+        earlier links until the broker has cleared them. The next link does not clear the messages
+        of fields and topics that it uses itself.
         """
         own = self._own
         if not (self._clears_later or self._outbox.clears_former):

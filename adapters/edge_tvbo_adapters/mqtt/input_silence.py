@@ -20,9 +20,9 @@ class InputSilence:
     Parameters
     ----------
     configured : float or None
-        The limit of the first silence, in s. If the limit is None, only the fields that activate a
-        sensor in each interval count: the limit is computed from the longest interval of these
-        fields. If there are no such fields, there is no limit.
+        The limit of the first silence, in s. If it is None, the limit is computed from the longest
+        interval of the fields that activate a sensor in each interval. If there are no such fields,
+        there is no limit.
     fields : mapping
         The settings of each field.
     """
@@ -41,8 +41,8 @@ class InputSilence:
     def expect_readings(self, fields: Collection[str]) -> None:
         """Set the fields whose readings are expected.
 
-        If no readings are expected, the silence is never too long. If no limit is configured, only
-        the fields that activate a sensor in each interval count.
+        If no readings are expected, the silence is never too long. If no limit is configured,
+        readings are expected only from fields that activate a sensor in each interval.
         """
         self._expects = not self._counted.isdisjoint(fields)
 

@@ -229,12 +229,15 @@ class MqttLink:
 
     @property
     def former(self) -> Mapping[str, Set[str]]:
-        """Earlier fields and their topics, which the next MQTT link clears unless it uses them."""
+        """The fields and topics that the next MQTT link has to clear, if it does not use them.
+
+        See `FormerDocuments.topics`.
+        """
         return self._former.topics
 
     @property
     def removals(self) -> Mapping[str, dict[str, str]]:
-        """Removals of Home Assistant entities that the MQTT link has not published yet, by key."""
+        """Removals of Home Assistant entities that the MQTT link has not completed yet, by key."""
         return self._discovery.removals if self._discovery else {}
 
     @property
@@ -335,7 +338,7 @@ class MqttLink:
         self._send_outbox()
 
     def clear_removed(self, fields: Set[str]) -> None:
-        """Clear the retained documents of `fields` that were removed while no link was running."""
+        """Clear the retained documents of `fields`, which were removed while there was no link."""
         self._former.add_removed(fields)
 
     def withdraw(self, field: str) -> None:
@@ -368,8 +371,8 @@ class MqttLink:
         """Set the fields whose readings the MQTT link expects.
 
         While the link expects no readings, it does not reconnect if all sensors are silent. If no
-        limit for the silence is configured, only the fields that activate a sensor in each interval
-        count.
+        limit for the silence is configured, the link expects readings only from fields that
+        activate a sensor in each interval.
         """
         self._silence.expect_readings(fields)
 

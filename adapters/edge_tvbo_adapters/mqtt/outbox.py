@@ -136,7 +136,7 @@ class Outbox:
         self.state(topic, b"")
 
     def description(self, topic: str, payload: bytes) -> None:
-        """Queue the discovery message in the outbox, for this session only; it is retained."""
+        """Queue the retained discovery message in the outbox; later sessions do not repeat it."""
         self._append(self._waiting, topic, Publication(topic, payload, retained=True))
 
     def awaits_ack(self, topic: str) -> bool:
@@ -281,7 +281,11 @@ class Outbox:
                 self._confirm(acknowledged.topic)
 
     def _confirm(self, topic: str) -> None:
-        """Note that the outbox has published a sleepy sensor's activation on `topic` again."""
+        """Remove the activations on `topic` from those that the broker has not confirmed.
+
+        An earlier session of the outbox sent them. In this session, the broker has acknowledged a
+        retained message on the topic.
+        """
         left = [each for each in self._unconfirmed if each[0] != topic]
         self._unconfirmed = deque(left, maxlen=MAX_UNSENT)
 
@@ -385,7 +389,10 @@ class Outbox:
         return any(self._clears_former(each) for each in unfinished)
 
     def _clears_former(self, each: Publication) -> bool:
-        """Return whether a message clears a retained document that is not one of the states."""
+        """Return whether a message of the outbox clears a document of an earlier configuration.
+
+        Such a message is retained and empty, and the outbox has no state for its topic.
+        """
         return each.retained and not each.payload and each.topic not in self._states
 
     def _drop_old_notices(self, limit: int) -> None:
@@ -426,10 +433,10 @@ class Outbox:
         self._note_unsent(command)
 
     def _append(self, queue: dict[Key, Publication], key: Key, publication: Publication) -> None:
-        """Append a message to `queue`; drop a waiting message with the same key from the outbox.
+        """Append a message to `queue`, in place of a waiting message of the outbox with its key.
 
-        A message that is not retained does not replace a state, such as an empty one that clears
-        the retained command of an earlier configuration.
+        A message that is not retained replaces only a message in `queue`. Otherwise, it could
+        replace the empty message that clears a retained command of an earlier configuration.
         """
         replaceable = (self._commands, self._waiting) if publication.retained else (queue,)
         for each in replaceable:

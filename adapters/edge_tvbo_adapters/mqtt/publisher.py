@@ -152,7 +152,7 @@ class Publisher:
     def clear_documents(self, fields: Iterable[str]) -> None:
         """Publish empty messages that clear the retained documents of removed fields.
 
-        Names that no topic can contain are skipped: a state file may have been edited.
+        Names that no topic can contain are skipped; an edited state file can contain such names.
         """
         topics = (f"{self._base}/{field}/{level}" for field in fields for level in DOCUMENTS)
         for topic in filter(publishable, topics):

@@ -29,8 +29,9 @@ class Reconnection:
     In MQTT 3.1.1, the broker does not say why it ends a session. So after a short session, the link
     sends one message at a time. If the same message was unacknowledged at the end of each of the
     short sessions, this message is the probable cause. If it is large, it is left out. If the
-    sessions still end early, the message was perhaps not the cause, so it is published again after
-    the last of these sessions. If it is the cause after all, it is recognised again.
+    sessions still end early, the message was perhaps not the cause. In this case, it is published
+    again when the series of short sessions is over. If it is the cause after all, it is recognised
+    again.
 
     Parameters
     ----------

@@ -19,8 +19,8 @@ class Sender:
     """Publishes the messages of an outbox, and logs a warning if the broker refuses one.
 
     Messages above the broker's limit for the size of packets are not sent. In MQTT 5, the broker
-    states the limit. In MQTT 3.1.1, the broker states no limit, and ends the session if a message
-    is too large, or its topic is not allowed. In this case, the caller sets a limit with
+    states the limit. In MQTT 3.1.1, the broker states no limit; it ends the session if a message is
+    too large, or if its topic is not allowed. After such sessions, the caller sets a limit with
     `leave_out`.
 
     Parameters
@@ -70,7 +70,7 @@ class Sender:
         self.left_out.clear()
 
     def send(self, session: Session) -> None:
-        """Send the messages in the outbox, until the socket or the in-flight window is full."""
+        """Send the messages in the outbox, until the socket is full or too many are in flight."""
         if not session.can_send:
             return
         limit = min(session.max_size, self._max_size)

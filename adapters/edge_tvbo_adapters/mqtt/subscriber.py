@@ -225,9 +225,10 @@ class Match(NamedTuple):
 def routes(name: str, field: FieldSettings) -> list[Route]:
     """Return the routes of a field to which the subscriber listens.
 
-    There is one route for each source of readings, and then one for the batteries. If sources have
-    the topic of the batteries, each of these sources has its own route for the batteries: two
-    sensors that are probes of one device have the same name in the topic.
+    There is one route for each source of readings, and then one for the batteries. If the readings
+    of sources arrive on the topic of the batteries, there is a route for the batteries of each of
+    these sources. The reason is that two sensors can be probes of one device. Such sensors have the
+    same name in the topic, and belong to different sources.
     """
     found = [
         Route(
@@ -253,9 +254,9 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
     """Return the subscribed routes that match a topic, each with the sensor in the topic.
 
     Several routes can have the same topic, for example one for sensors on batteries, and one for
-    sensors on mains power. If one of the matching routes has the sensor, some routes that
-    do not have the sensor are left out: routes of the same field, and routes that decode the same
-    quantity.
+    sensors on mains power. If one of the matching routes has the sensor, two kinds of routes
+    without the sensor are left out: routes of the same field, and routes that read the same value
+    of the message.
     """
     matches = [
         Match(route, sensor) for route in routes if (sensor := route.sensor(topic)) is not None

@@ -48,8 +48,9 @@ def preset_of(name: str) -> Preset | None:
 def convertible_units(name: str, value: str | None) -> Mapping[str, float]:
     """Return the units for which the payload format `name` needs the setting ``unit``.
 
-    `value` is the setting ``value``. Each unit is mapped to its number in the usual unit of the
-    quantity: for °F, the number is 1.8. The result is empty for a format that converts nothing.
+    `value` is the setting ``value``. Each unit is mapped to the factor from the usual unit of the
+    quantity to this unit: 1.8 for °F, because a difference of 1 °C is a difference of 1.8 °F. The
+    result is empty for a format that converts nothing.
     Raises `ConfigError` if there is no such format, or if `value` is invalid.
     """
     units = getattr(preset_of(name), "units", None)

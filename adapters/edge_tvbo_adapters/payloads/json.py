@@ -179,7 +179,7 @@ def to_seconds(value: Any, zone: tzinfo | None = None) -> float:
     the number shows its unit: seconds, milliseconds, microseconds or nanoseconds. A text in RFC
     3339 without an offset is a local time in `zone`. In autumn, one hour occurs twice: a time in
     this hour belongs to the first occurrence. In spring, one hour is skipped: a time in this hour
-    is a winter time. Raises `PayloadError` if the time is invalid.
+    is read as winter time. Raises `PayloadError` if the time is invalid.
     """
     if type(value) is float or type(value) is int:
         if -MAX_SECONDS <= value <= MAX_SECONDS:

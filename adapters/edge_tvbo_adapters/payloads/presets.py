@@ -35,7 +35,7 @@ class DevicePreset(msgspec.Struct, frozen=True):
         Texts that no ``{word}`` matches, because they are levels in topics of another kind.
     units : callable
         Returns, for a text of the setting ``value``, the units for which the codec needs the
-        setting ``unit``. Each unit is mapped to its number in a usual unit of the quantity.
+        setting ``unit``. Each unit is mapped to a factor; see `convertible_units`.
 
     Examples
     --------

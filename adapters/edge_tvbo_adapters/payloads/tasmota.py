@@ -163,8 +163,8 @@ def checked_unit(unit: str | None, quantity: TasmotaQuantity | None) -> str | No
 def other_units(value: str | None) -> dict[str, float]:
     """Return the units for which the Tasmota codec needs the setting ``unit``.
 
-    The units are written as in the setting ``unit`` of a field. Each is mapped to its number in a
-    hPa, m/s or °C; for temperatures, the offset is left out.
+    The units are written as in the setting ``unit`` of a field. Each is mapped to the factor from
+    hPa, m/s or °C to this unit; for temperatures, the offset is left out.
 
     >>> other_units("BME280.Pressure")["mmHg"], other_units(None)
     (0.75006376, {'F': 1.8, '°F': 1.8})

@@ -326,8 +326,8 @@ class BatchDatabase:
     def _attempt(self, action: Callable[[], Result]) -> Result:
         """Return the result of `action`; if SQLite reports damage, reopen the database and retry.
 
-        There is only one retry. It is useful because SQLite reports damage even if the file is
-        intact and only a single read has failed.
+        There is only one retry. A retry can succeed, because SQLite also reports damage if the file
+        is intact and only a single read has failed.
         """
         try:
             with _decodable_errors():

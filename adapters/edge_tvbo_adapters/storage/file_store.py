@@ -87,7 +87,7 @@ class FileStore:
         """Rename a rejected state file by appending ``.<why>-<number>``; return a text for the log.
 
         The oldest rejected files are deleted if there are more than `MAX_REJECTED_FILES`. If the
-        file cannot be renamed, `save` tries it again before it replaces the file.
+        file cannot be renamed, `save` tries to rename it again before it stores a new file.
         """
         try:
             target = self._set_aside(Path(generation), why)

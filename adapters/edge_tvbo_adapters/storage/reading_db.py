@@ -101,7 +101,7 @@ def _batches(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the id and the blob of each batch of one field and period in the reading database.
 
-    `selected` contains the name of the field, and the end and the start of the period. Damaged
+    `selected` contains the field, the end and the start of the period, in this order. Damaged
     parts of the file are skipped and logged; sometimes the batch before a damaged part is skipped,
     too. An error is raised if no row can be read.
     """

@@ -49,7 +49,11 @@ class StateLock:
 
 
 def _lock(path: Path) -> int:
-    """Lock a stored state with the lock file `path`; return the file descriptor, -1 if no lock."""
+    """Lock a stored state with the lock file `path`; return its descriptor, -1 without a lock.
+
+    Raises `StateInUse` if another daemon holds the lock. If the file system does not support locks,
+    this is logged, and -1 is returned.
+    """
     descriptor = -1
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

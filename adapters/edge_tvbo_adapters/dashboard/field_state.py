@@ -176,16 +176,19 @@ class DashboardFieldState:
             notices=list(self.notices),
         )
 
-    def changed_by(self, topic: str) -> dict[str, Any]:
-        """Return a dict of the parts of a dashboard field that a message on `topic` can change."""
+    def changed_by(self, level: str) -> dict[str, Any]:
+        """Return a dict of the parts of a dashboard field that a message can change.
+
+        `level` is the last level of the message's topic.
+        """
         last = self.frames[-1] if self.frames else None
         frame = last
-        if topic == "posterior" and (index := self._frame_of_posterior()) is not None:
+        if level == "posterior" and (index := self._frame_of_posterior()) is not None:
             frame = self.frames[index]
         changed: dict[str, Any] = {"selection": selection_of(frame) if frame else None}
         if frame:
             changed["course"] = {"hotspot": frame.hotspot, "readings": frame.readings}
-        match topic:
+        match level:
             case "selected":
                 forgotten = {} if self.posterior else {"posterior": None}
                 return {**changed, **forgotten, "decision": last and last.decision}

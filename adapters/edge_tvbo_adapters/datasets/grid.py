@@ -214,7 +214,7 @@ def grid_index(
     T = int(exact.max() + 0.5) + 1
     if T * sensors > MAX_CELLS:
         raise DataError(
-            f"{path}: has {T} steps of {step:g} from its first to its last time; for {sensors} "
-            f"sensors, this is more than {MAX_CELLS} cells.\n{fix}"
+            f"{path}: has {T} intervals from its first to its last time, and {sensors} sensors; "
+            f"together, these are more than {MAX_CELLS} cells.\n{fix}"
         )
     return np.maximum(np.floor(exact + 0.5), 0.0).astype(np.intp), T

@@ -136,7 +136,11 @@ class Outbox:
         self.state(topic, b"")
 
     def description(self, topic: str, payload: bytes) -> None:
-        """Queue the retained discovery message in the outbox; later sessions do not repeat it."""
+        """Queue the discovery message, or an empty message that clears a former document.
+
+        The message is retained, but is not a state of the outbox: later sessions do not publish it
+        again. There is one exception: an empty message that the broker has not acknowledged.
+        """
         self._append(self._waiting, topic, Publication(topic, payload, retained=True))
 
     def awaits_ack(self, topic: str) -> bool:

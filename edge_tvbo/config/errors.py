@@ -87,7 +87,7 @@ class Report:
         """Report an error in the setting at `path`.
 
         The message is the setting's key followed by `text`, such as "is 0; allowed: 1". After an
-        error in an environment variable, no further error in the same setting is reported.
+        error in an environment variable, only errors in variables are reported for this setting.
         """
         if code is Code.ENVIRONMENT:
             self._unfilled.add(path)

@@ -17,7 +17,7 @@ MAX_TOPIC_LENGTH = 65_535  # bytes; rule MQTT-4.7.3-3 of the MQTT standard
 
 
 class Template:
-    """Topic template: one of its levels contains ``{sensor}``, which stands for the sensor's id.
+    """Topic template: one level contains ``{sensor}``, which stands for the name of a sensor.
 
     >>> template = Template("lab/{sensor}/temperature")
     >>> template.filter, template.sensor("lab/mote-17/temperature"), template.sensor("lab/x")
@@ -40,7 +40,7 @@ class Template:
         self.filter = "/".join("+" if SENSOR_PLACE in level else level for level in self._levels)
 
     def sensor(self, topic: str) -> str | None:
-        """Return the sensor id in `topic`; None if the topic does not match the template."""
+        """Return the sensor's name in `topic`; None if the topic does not match the template."""
         levels = topic.split("/")
         if len(levels) != len(self._levels):
             return None

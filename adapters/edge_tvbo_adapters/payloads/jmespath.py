@@ -49,7 +49,7 @@ class Expression:
     text : str
         The expression; an invalid expression raises `ConfigError`.
     reason : str
-        The reason in the `PayloadError` that is raised if the expression finds nothing.
+        The reason in the `PayloadError` if the expression finds nothing or fails.
     """
 
     def __init__(self, text: str, reason: str) -> None:
@@ -83,7 +83,7 @@ class Expression:
     def __call__(self, document: Any) -> Any:
         """Return the part of a JSON document that the JMESPath expression finds.
 
-        Raises `PayloadError` if the expression finds nothing, or takes too many steps.
+        Raises `PayloadError` if the expression finds nothing, fails, or takes too many steps.
         """
         try:
             found = self._interpreter().visit(self._parsed, document)

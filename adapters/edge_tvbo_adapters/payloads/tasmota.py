@@ -133,7 +133,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 
 
 def tasmota_quantity(value_path: Path) -> TasmotaQuantity | None:
-    """Return the quantity of the values at a path in Tasmota documents; None if it has no unit.
+    """Return the quantity at a path in Tasmota documents; None if its unit cannot be chosen.
 
     >>> tasmota_quantity(("BME280", "SeaPressure")).stated, tasmota_quantity(("SHT3X", "Humidity"))
     ('PressureUnit', None)

@@ -26,7 +26,7 @@ class Activate(msgspec.Struct, frozen=True):
     def valid_s(self) -> float:
         """For how long the command to activate the sensor can be sent, in s.
 
-        Later, too little time is left for the reply.
+        If the command is sent later, too little time is left for the reply.
         """
         return (1.0 - MIN_REPLY_SHARE) * max(0.0, self.expires_at - self.at)
 
@@ -35,7 +35,8 @@ class Recommend(msgspec.Struct, frozen=True):
     """Command that recommends a sensor, which is not activated.
 
     The daemon waits for a reading of this sensor until `expires_at` in two cases: the field's
-    interval is "on-reading", or `more` is set. Otherwise, the daemon does not wait.
+    interval is "on-reading", or another sensor of the interval is recommended afterwards (`more`).
+    Otherwise, the daemon does not wait.
     """
 
     sensor: str

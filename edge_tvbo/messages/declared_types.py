@@ -28,7 +28,7 @@ def split(declared: Any) -> tuple[Any, Meta]:
 
 
 def members(bare: Any) -> list[Any]:
-    """Return the types of a declared union without None; for a single type, return [that type]."""
+    """Return the types in a declared union, except None; if `bare` is no union, return [bare]."""
     if get_origin(bare) in (Union, UnionType):
         return [each for each in get_args(bare) if each is not NoneType]
     return [bare]

@@ -14,8 +14,9 @@ class Reason(StrEnum):
     estimate no values. For every sensor, their reason is `warmup` before the first reading and
     `exploit` after it. The `text` of their decisions is "selected without a model".
 
-    If the key `in_turn` of a decision is true, the reason says only whether another estimate is
-    higher.
+    If the key `in_turn` of a decision is true, the sensor was selected in turn, whatever its
+    estimate. In this case, the reason is `exploit` if its estimate is the highest, and `explore` if
+    another estimate is higher.
     """
 
     # The reasons of policies without a model stay as they are: `decisions_sha256` contains them.
@@ -117,7 +118,11 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 class Hotspot(msgspec.Struct, frozen=True):
-    """The sensor with the highest estimate now (lowest for "min"): topic `<field>/hotspot`."""
+    """The hot spot of a field: topic `<field>/hotspot`.
+
+    This is the sensor with the highest estimate at present. If the objective is "min", it is the
+    sensor with the lowest estimate.
+    """
 
     at: str  # RFC 3339, UTC
     sensor: str  # id of the sensor
@@ -248,10 +253,10 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StatusReply(msgspec.Struct, frozen=True):
-    """The data in the response to the command `status`, for the field in the command or for all.
+    """The data in the response to the command `status`: about one field, or about all fields.
 
     If the data would have more than 60 kB, the values of `factors` and `ineligible` are empty. If
-    the data is still too large, the response is an error that says to name a field.
+    the data is still too large, the response is an error that asks for the name of a field.
     """
 
     health: Health  # the document of the topic `health`, with the fields of the command

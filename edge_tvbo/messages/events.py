@@ -41,7 +41,7 @@ class IntervalElapsed(msgspec.Struct, frozen=True):
 
 
 class DowntimeElapsed(msgspec.Struct, frozen=True):
-    """Time has passed while the daemon was stopped or suspended; no interval has begun since."""
+    """The daemon was stopped or suspended for some time, in which no interval began."""
 
     at: float  # when the last of the `intervals` began; the present time if there are none
     intervals: int  # number of intervals that would have begun; 0 with interval = "on-reading"
@@ -73,7 +73,7 @@ class LinkRestored(msgspec.Struct, frozen=True):
 
 
 class DocumentsCleared(msgspec.Struct, frozen=True):
-    """The broker has cleared the field's retained documents, which used the former unit."""
+    """The broker no longer retains documents with values in the former unit of the field."""
 
 
 class ClockStepped(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ class ClockSyncChanged(msgspec.Struct, frozen=True):
 
 
 class QuietHoursEnded(msgspec.Struct, frozen=True):
-    """The quiet hours have ended that delayed a notice about the alert of the field."""
+    """The quiet hours, which delayed a notice about the alert of the field, are over."""
 
     at: float
 

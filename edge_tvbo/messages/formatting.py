@@ -27,7 +27,7 @@ def rfc3339(at: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as text with two digits or more, in a unit that keeps the number short.
+    """Return a duration as a short text: a rounded number of seconds, minutes, hours or days.
 
     >>> duration(31.4), duration(1080.0), duration(9000.0), duration(90_000.0), duration(1e6)
     ('31 s', '18 min', '2.5 h', '25 h', '12 d')
@@ -40,7 +40,7 @@ def duration(seconds: float) -> str:
 
 
 def interval_text(seconds: float) -> str:
-    """Return the length of an interval as text, with three significant digits.
+    """Return the length of an interval as text, rounded to three significant digits.
 
     >>> interval_text(600.0), interval_text(150.0), interval_text(9000.0), interval_text(0.1)
     ('10 min', '2.5 min', '2.5 h', '0.1 s')
@@ -50,7 +50,7 @@ def interval_text(seconds: float) -> str:
 
 
 def _unit_of(seconds: float) -> tuple[float, str]:
-    """Return the size in s and the symbol of the unit in which a duration is a short number."""
+    """Return the unit in which a duration is a short number: its length in s, and its symbol."""
     for unit, size, limit in (("s", 1.0, 120.0), ("min", 60.0, 7200.0), ("h", 3600.0, 172_800.0)):
         if seconds < limit:
             return size, unit
@@ -72,7 +72,9 @@ def season_text(period: float) -> str:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Return a number as text with `digits` significant digits, without an exponent if possible.
+    """Return a number as text, rounded to `digits` significant digits.
+
+    The text has an exponent only if the number is very large or very small.
 
     >>> significant(0.0489), significant(7.0), significant(50_123.4)
     ('0.0489', '7', '50100')

@@ -80,8 +80,8 @@ class Activations:
         Number of sensors that may still be activated in the interval, one after the other.
     begun : int
         Number of intervals since the field began, including the running interval and intervals that
-        were skipped. After the length of an interval has changed, the number is converted to the
-        present length.
+        were skipped. If the length of an interval changes, the number is converted to intervals of
+        the new length.
     """
 
     def __init__(self, settings: ControllerSettings) -> None:
@@ -158,8 +158,8 @@ class Activations:
     def scale_begun(self, ratio: float) -> None:
         """Multiply the number `begun` by `ratio`, after the length of an interval has changed.
 
-        So a survey ends at about the same time as it would without this change. The two times
-        differ by at most one interval of the old or the new length, whichever is longer.
+        So the change does not move the end of a survey by more than one interval: one of the old
+        length or one of the new length, whichever is longer.
         """
         self.begun = min(floor(self.begun * ratio + ROUNDING), MAX_COUNT)
 

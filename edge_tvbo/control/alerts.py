@@ -43,7 +43,8 @@ NOISE_STDS = 2.0  # default hysteresis, in standard deviations of the noise of a
 class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Part of an alert's state in a snapshot.
 
-    A new key belongs beside this struct, not into it: earlier versions reject unknown keys.
+    Do not add an attribute: earlier versions would reject the snapshot. Store a new value under its
+    own name in `AlertMonitor.snapshot`.
     """
 
     estimated: bool
@@ -148,7 +149,7 @@ class AlertMonitor:
 
     @property
     def has_event(self) -> bool:
-        """Whether `active` of the alert has changed since the last event."""
+        """Whether the alert's `active` differs from the state that `take_event` reported last."""
         return self.active is not self._announced
 
     def take_event(self) -> Literal["alert", "alert-over"] | None:

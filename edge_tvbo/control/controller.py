@@ -45,9 +45,9 @@ All times are times of the wall clock. When this clock is stepped (`ClockStepped
 shifts the stored times by the same step, and a sensor that times out in the running interval is not
 backed off. While the clock is not set (`ClockUnset`), the age of a reading and the time of day
 are unknown, and each reading is treated as if it was measured on arrival. But the difference of
-two times is known, so time passes for the model. While the clock is set
-but does not count as synchronised (`ClockSyncChanged`), it may be days behind. Therefore a reading
-that is dated in the future is also treated as if it was measured on arrival.
+two times is known, so time passes for the model. While the clock is set but does not count as
+synchronised (`ClockSyncChanged`), it may be days behind. Therefore a reading that is dated in the
+future is also treated as if it was measured on arrival.
 
 A controller that is restored from a snapshot continues the interval that was running when the
 snapshot was made:
@@ -57,8 +57,9 @@ snapshot was made:
 - After a kill, no further sensor is activated in this interval, because the killed process may
   have activated sensors after the snapshot.
 - The next interval gets a number that was not used before.
-- `DowntimeElapsed` lets the time since the snapshot pass for the model and the energy budget, so
-  that a reading before the next interval is not treated as if it was as old as the snapshot.
+- `DowntimeElapsed` lets the time since the snapshot pass for the model and the energy budget.
+  Without this event, a reading that arrives before the next interval would be treated as if it was
+  measured at the time of the snapshot.
 """
 
 from collections.abc import Callable
@@ -456,9 +457,10 @@ class Controller:
             state.last_reset = rfc3339(at)
 
     def _end_intervals(self, intervals: int) -> None:
-        """End intervals of the policy one by one, unless the policy skips gaps of recordings.
+        """End intervals of the policy one by one, unless the policy has the flag `skips_gaps`.
 
-        So the decisions after a gap are the same in all versions, to the last bit.
+        Old versions ended all intervals one by one. To skip them changes the last bits of the
+        model, and so possibly the decisions after a gap in a recording.
         """
         if self._skipping is not None and self._skipping.skips_gaps:
             self._end_downtime(intervals)
@@ -475,7 +477,11 @@ class Controller:
             self.policy.advance()
 
     def _set_time(self, at: float) -> None:
-        """Set the policy's time; if the clock is not set, let the time since the last call pass."""
+        """Set the policy's time to `at`.
+
+        While the clock is not set, `at` is not a valid date. In this case, only the time that has
+        elapsed since the last call passes for the policy.
+        """
         state = self._state
         if state.filter.clock_is_set:
             self._has_set_time = True

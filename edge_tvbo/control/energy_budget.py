@@ -6,7 +6,7 @@ of the period, and the spending in each slot is summed. Consider the window that
 activation is affordable if its cost, together with the spending in all slots that overlap this
 window, is within the budget. Thus spending never exceeds the budget, but may stay below it by up to
 1/24 of the budget. Windows are counted in whole intervals, but a command can be sent late in its
-interval. So a window can be shorter than a period by up to one interval.
+interval. So the limit is certain only in windows that are one interval shorter than a period.
 
 An activation must also be worth its energy. Each budget has a price, in model units. The price
 rises with each activation and falls in each interval, so that spending settles at the rate that the
@@ -366,8 +366,8 @@ class EnergyBudget:
         of an old version, the result is 1. Raises `SnapshotError` for an invalid state.
 
         `rows` maps each arm whose sensor is also in `state` to the sensor's row in `state`; None if
-        both have the same sensors. The ratio is that of the mean costs of these sensors. If `rows`
-        is empty, it is the ratio of the mean costs of all sensors.
+        both have the same sensors. The result is the ratio of the mean costs of these sensors. If
+        `rows` is empty, the result is the ratio of the mean costs of all sensors.
         """
         unit = state.get("energy_unit", self._budgets.unit)
         if not isinstance(unit, str):

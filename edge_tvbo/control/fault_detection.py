@@ -253,10 +253,10 @@ class FaultDetector:
         return evidence.unit_count > 0 or is_stuck
 
     def _stuck_threshold(self, arm: int) -> float:
-        """Return the evidence, in nats, from which on the detector calls `arm` stuck.
+        """Return how much evidence, in nats, the detector needs to report that `arm` is stuck.
 
-        If `arm` was faulty before, twice as much evidence is needed: probably, the sensor was in
-        order, and repeats its readings more often than the others.
+        If the sensor was reported as faulty before, twice as much evidence is needed. The earlier
+        report was probably wrong: the sensor repeats its readings more often than other sensors.
         """
         return self._threshold * (2.0 if self._faults[arm].tries else 1.0)
 
@@ -309,10 +309,10 @@ class FaultDetector:
         return (1.0 - rho) / (1.0 + rho)
 
     def _others_drift(self, arm: int, side: int) -> bool:
-        """Return whether the detector finds a sensor other than `arm` that drifts in one direction.
+        """Return whether the fault detector finds another sensor that drifts like `arm`.
 
-        `side` is the index of the direction. The other sensor counts only if it was read after
-        `arm` began to drift.
+        `side` is the index of the direction in which both drift. The other sensor counts only if it
+        was read after `arm` began to drift.
         """
         since = self._evidence[arm].drift_since[side]
         return any(

@@ -60,7 +60,7 @@ class FaultStatistics:
         self.lowest = self.highest = center
 
     def add_change(self, size: float, repeats: int) -> None:
-        """Add to the statistics a change by `size`, which follows `repeats` repetitions."""
+        """Count in the statistics that a reading changed by `size` after `repeats` repetitions."""
         self._add_try(repeats)
         if size < self.resolution or not self.resolution:
             self.resolution = size
@@ -86,7 +86,8 @@ class FaultStatistics:
     def add_ended_repetitions(self, repeats: int) -> None:
         """Add back what `remove_repetitions` removed, and the change that ended the repetitions.
 
-        The sensor may have been in order, and its next readings may repeat as often.
+        The sensor may have been in order all the time. If so, many repetitions are usual for the
+        field, and the statistics have to include them.
         """
         self._next_tries += repeats
         self._next_repeats += max(0.0, repeats - 1.0)

@@ -107,7 +107,7 @@ class FieldState:
     def begun(self) -> bool:
         """Whether an interval of the field is running.
 
-        The number of the running interval, `interval`, is the highest used number, `used`.
+        If one is running, its number `interval` is equal to `used`, the highest used number.
         """
         return 0 <= self.interval == self.used
 
@@ -293,9 +293,9 @@ class FieldState:
     def _undelivered_after_restart(self) -> list[int]:
         """Return the awaited sensors whose activations count as undelivered after a restart.
 
-        These sensors depend on `activate.mode`, which a reload may change. So the snapshot contains
-        the sensors. If several restarts or reloads follow each other in one interval, the first
-        restart or reload determines the sensors.
+        The setting `activate.mode` determines which sensors these are. A reload may change this
+        setting, so the snapshot contains the sensors. If several restarts or reloads follow each
+        other in one interval, the sensors are those of the first one.
         """
         activations = self.activations
         if not self.settings.restart_withdraws:
@@ -398,7 +398,7 @@ def _undelivered(state: dict[str, Any]) -> int:
 
 
 def _model_time(state: dict[str, Any]) -> float | None:
-    """Return the time up to which time has passed for the model in a snapshot of a field state.
+    """Return the time to which the model was advanced, from a snapshot of a field state.
 
     Return None before the first interval, and for the snapshot of an old version.
     """

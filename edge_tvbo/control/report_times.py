@@ -85,7 +85,7 @@ class UsualTime:
 
     @property
     def limit(self) -> float:
-        """Limit of a time between two reports, in s, which is `SILENT_FACTOR` times `longest`."""
+        """Upper limit for one time between two reports, in s: `SILENT_FACTOR` times `longest`."""
         return SILENT_FACTOR * self.longest
 
     @property
@@ -155,7 +155,7 @@ class SensorReports:
 
     @property
     def has_reported(self) -> bool:
-        """Whether the sensor has sent a reading since listening to it began."""
+        """Whether the sensor has sent a reading since the daemon began to listen to it."""
         return self.last >= self.since
 
     def silence(self, at: float) -> float:
@@ -218,7 +218,7 @@ class ReportTimes:
         self._next_check = -inf  # s since 1970; before this time, no sensor can be silent
 
     def listen(self, at: float) -> None:
-        """Count the time without reports from time `at` on, unless it is already counted.
+        """Start to count the time without reports at time `at`, if it is not counted yet.
 
         The silence of each sensor continues. The time since the call of `stop_listening`, or since
         the snapshot, does not count.
@@ -304,7 +304,7 @@ class ReportTimes:
         return silent
 
     def silence(self, arm: int, at: float) -> Silence:
-        """Return the silence of `arm` at time `at`, and the usual time between its reports."""
+        """Return the silence of `arm` at time `at`, and the usual time to compare it with."""
         sensor = self._sensors[arm]
         time = sensor.silence(at) if self._listening else 0.0
         if sensor.own.is_known:
@@ -391,7 +391,7 @@ class ReportTimes:
 
 
 def _median(times: list[float]) -> float:
-    """Return the median of report `times` (of two middle times, the higher); 0 if it is empty."""
+    """Return the median of report `times`, or the higher of two middle times; 0 without times."""
     return sorted(times)[len(times) // 2] if times else 0.0
 
 

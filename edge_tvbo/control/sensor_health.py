@@ -125,10 +125,12 @@ class SensorHealth:
         return True
 
     def shorten_back_offs(self, interval: int) -> None:
-        """End the back-off of each unresponsive sensor after `interval`, and count it as the first.
+        """Let the back-off of each unresponsive sensor end after `interval`, or earlier as planned.
 
         After all sensors were unresponsive, the first reading shows that their failures probably
-        had a common cause, such as a broken gateway, which is over for the other sensors, too.
+        had a common cause, such as a broken gateway, and that this cause is over. The back-off
+        counts as the first one of each sensor. So if a sensor times out again, its next back-off
+        lasts only 2 intervals.
         """
         for sensor in self._sensors:
             if sensor.misses:
@@ -162,7 +164,7 @@ class SensorHealth:
 
     @property
     def only_one_responsive(self) -> bool:
-        """Whether all but one of the sensors that are not ignored are unresponsive."""
+        """Whether exactly one sensor is responsive, apart from the ignored sensors."""
         return self._count == len(self._sensors) - self._ignored.count - 1
 
     def retry_interval(self, arm: int) -> int:

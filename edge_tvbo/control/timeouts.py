@@ -32,7 +32,10 @@ class TimeoutHandler:
         return []
 
     def note_undelivered(self, event: ActivationUndelivered) -> None:
-        """Refund an activation that was never sent, and do not count a time-out of its sensor."""
+        """Mark an activation as undelivered, so that no time-out of its sensor is counted.
+
+        If the activation was never sent, also refund its energy.
+        """
         state = self._state
         arm = state.arms[event.sensor]
         if state.energy and not event.left:

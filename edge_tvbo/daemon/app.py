@@ -246,7 +246,7 @@ def _link(
 
 
 def _address(settings: Settings) -> tuple[str, str, int]:
-    """Return instance, host and port, which all daemons of the same instance share."""
+    """Return the daemon's instance, and the host and port of its broker."""
     return settings.instance, settings.mqtt.host, settings.mqtt.port
 
 

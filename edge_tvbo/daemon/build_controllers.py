@@ -162,9 +162,9 @@ def _with_interval(model: StructuralModel, settings: FieldSettings) -> Structura
 
     The fitted model has the interval of the recording to which it was fitted.
 
-    If the configured interval is "on-reading", the interval of the model becomes 0 for the policies
-    that use the model, which measure how long each interval is. For other policies, the model is
-    not changed, so that their snapshots of version 0.1.0 stay valid.
+    If the configured interval is "on-reading", the result depends on the policy. A policy that uses
+    the model measures the length of each interval, so the model gets the interval 0. For any other
+    policy, the model is not changed, so that snapshots of version 0.1.0 stay valid.
     """
     interval = _interval(settings)
     if interval is None and not isinstance(settings.policy, TRAINED):

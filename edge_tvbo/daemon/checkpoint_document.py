@@ -170,9 +170,10 @@ def resume_point(
 
 
 def _skipped_before(field: FieldCheckpoint, former: float, every: float) -> int:
-    """Return the number of intervals that a checkpoint of an old version skips.
+    """Return how many intervals had been skipped when an old version wrote a checkpoint.
 
-    The checkpoint counts them in intervals of `former` s; the result counts intervals of `every` s.
+    In the checkpoint, the length of these intervals is `former` s. The result is the number of
+    intervals of `every` s in the same time.
     """
     return floor((field.intervals - 1) * former / every + ROUNDING)
 
@@ -211,8 +212,8 @@ def unknown_intervals(field: FieldCheckpoint, away: float, *, newest: bool) -> i
     Killed processes that could not write a checkpoint, because the disk was full, may have begun
     further intervals, which are not counted.
 
-    The checkpoint reserves numbers for the time until two more checkpoints are written. If it is
-    the `newest`, the process was killed before it wrote the first of them.
+    The checkpoint reserves numbers for the time until two more checkpoints are written. If no newer
+    checkpoint was written (`newest`), the process can have used only half of these numbers.
 
     >>> field = FieldCheckpoint(b"", 7, 15, every=600.0, next_in=600.0)
     >>> [unknown_intervals(field, 36_000.0, newest=newest) for newest in (True, False)]

@@ -11,8 +11,8 @@ used twice:
   enough numbers, too.
 - With ``interval = "on-reading"``, it is unknown how many numbers will be needed. Twice as many
   numbers are reserved as are needed if the intervals follow each other as fast as since the last
-  checkpoint. If the intervals become faster, the next checkpoints are written early, before the
-  numbers run out that the newest or the previous checkpoint has reserved.
+  checkpoint. If the intervals become faster, the next checkpoints are written early: before the
+  field has used all numbers that the newest or the previous checkpoint has reserved.
 - After a kill, a second process skips the reserved numbers. It also skips one further number for
   each interval that has begun since the checkpoint. If the second process is also killed before it
   writes a checkpoint, a third process reads the same checkpoint. By then, more intervals have
@@ -113,9 +113,10 @@ class _Reserve(NamedTuple):
     last: int  # the highest reserved number
 
     def usable_next(self, at: float, begun: int, wait: float) -> int:
-        """Return `usable` of the next document, which is written at the time `at`.
+        """Return how many numbers the next document allows the field to use.
 
-        If the rate since this document continues, half of the numbers are used after `wait` s.
+        The next document is written at the time `at`. If intervals then follow each other as fast
+        as since this document, the field uses at most half of the numbers in `wait` s.
         """
         rate = (begun - self.begun) / max(1.0, at - self.at)
         return max(self.usable, ceil(2.0 * rate * wait))
@@ -345,9 +346,10 @@ class Checkpoints:
 
 
 def _clock_events(before: Anchor, now: Anchor, away: float) -> Iterator[Event]:
-    """Yield what a restored controller must know of the wall clock before time passes for it.
+    """Yield the events that inform a restored controller about the wall clock.
 
-    The checkpoint was written at the moment `before`, which is `away` seconds before `now`.
+    The controller handles these events before its downtime. The checkpoint was written at the
+    moment `before`, which is `away` seconds before `now`.
     """
     by = now.wall - before.wall - away
     if abs(by) > MAX_DRIFT_S:
@@ -398,7 +400,7 @@ def restore_controller(occasion: str, name: str, controller: Controller, snapsho
 
 
 def _log_charge(name: str, controller: Controller, unknown: int) -> None:
-    """Log that the energy budgets of a field are charged for `unknown` intervals, if they are."""
+    """If the energy budgets of a field are charged for `unknown` intervals, log the charge."""
     settings = controller.settings
     is_limited = settings.energy is not None and settings.energy.limits_activations
     if unknown and settings.sends_commands and is_limited:

@@ -36,7 +36,7 @@ class BrokerLink(Link, MonitoredLink, Protocol):
 
     @property
     def former(self) -> Mapping[str, Set[str]]:
-        """The fields and topics that the successor of this `BrokerLink` has to clear."""
+        """The fields and topics that the next `BrokerLink` clears, unless it uses them itself."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class BrokerLink(Link, MonitoredLink, Protocol):
         ...
 
     def clear_removed(self, fields: Set[str]) -> None:
-        """Clear the retained documents of `fields` that no `BrokerLink` of this process knows."""
+        """Clear over this `BrokerLink` the retained documents of the removed `fields`."""
         ...
 
     def withdraw(self, field: str) -> None:
@@ -121,10 +121,12 @@ class Daemon(msgspec.Struct, frozen=True):
     def restore_decisions(self) -> None:
         """Connect the decision log to this daemon, and restore the last decision of each field.
 
-        The decisions and their posteriors are published again, because the link of this daemon does
-        not know them, and the broker may lose its retained messages. After a kill, they are not:
-        the broker may have later ones. Those of a paused field are not either, because its interval
-        number is higher.
+        Also publish each decision and its posterior again, because the link of this daemon does not
+        know them, and the broker may lose its retained messages. A decision is not published again
+
+        - after a kill, because the broker may have a later decision;
+        - if the field is paused, because later intervals have begun without a decision;
+        - if the unit of the field has changed, or the selected sensor was removed.
         """
         decisions, controllers = self.surroundings.decisions, self.controllers
         decisions.posterior = (
@@ -201,7 +203,8 @@ class Daemon(msgspec.Struct, frozen=True):
     def take_over_records(self, before: "Daemon") -> None:
         """Queue the history entries and readings that the daemon `before` cannot write.
 
-        Each entry and reading names its field and its unit, so both may have changed.
+        Each entry and reading contains the name of its field and its unit. So they stay correct
+        even if this daemon has other fields or units.
         """
         if self.recorder and before.recorder:
             self.recorder.take_over(before.recorder)
@@ -239,8 +242,8 @@ class Daemon(msgspec.Struct, frozen=True):
 def _is_newest_of(controller: Controller, decision: Decision) -> bool:
     """Return whether `decision` is certainly the newest one of the field of `controller`.
 
-    A daemon that was killed may have published later decisions. If the unit has changed, or the
-    sensor was removed, the decision is of another field.
+    Return False if a killed daemon may have published a later decision. Also return False if the
+    decision does not fit the field, because its unit has changed or the sensor was removed.
     """
     field = controller.policy.field
     is_latest = decision.interval == controller.newest

@@ -104,7 +104,7 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return the activations of a log entry, as `earlier` of the interval's next log entry."""
+    """Return all activations of a log entry, for `earlier` of the same interval's next entry."""
     if entry.decision.reason is Reason.SAVED:
         return ()
     return (*entry.earlier, EarlierActivation(entry.decision, entry.record))[-MAX_EARLIER:]

@@ -51,8 +51,9 @@ def start(form: Format, *, stream: TextIO | None = None) -> None:
 def set_levels(levels: LogLevels) -> None:
     """Set the log level of each area; an area without a level has the level of its package.
 
-    The replies to signals have the level of their package, but at most info, so that they are
-    always logged. Loggers of other packages, such as numba, keep the level of the root logger.
+    The messages of a reload (SIGHUP) and of a status dump (SIGUSR1) are logged from level info on,
+    even if the level of their package is higher. Loggers of other packages, such as numba, keep the
+    level of the root logger.
     """
     for package in PACKAGES:
         logging.getLogger(package).setLevel(levels.level.upper())

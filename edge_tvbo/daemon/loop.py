@@ -107,7 +107,7 @@ class LoopService(Protocol):
     """Object that the loop calls in every turn; its methods neither block nor raise exceptions."""
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when the loop's service has work; -1 if none."""
+        """Return a descriptor that is readable when the loop's service has work, or -1."""
         ...
 
     def wake_at(self) -> float:
@@ -222,7 +222,8 @@ class Loop:
     def _handle_due(self) -> None:
         """Handle the events of the schedule that are due.
 
-        An interval may change from which fields readings are expected, because of their energy.
+        If an interval has begun, also inform the link from which fields readings are expected: the
+        energy that is left for activations may have changed.
         """
         has_begun = False
         for field, event in self._scheduler.due():

@@ -61,7 +61,8 @@ class PosteriorPublisher:
     def restore(self, entry: HistoryEntry) -> None:
         """Publish the posterior of the field of `entry`, the field's last entry before a restart.
 
-        The publisher then continues with the decision of this entry.
+        If the activation of this entry ends later, its end is published as if there had been no
+        restart.
         """
         ending = None if entry.record is None else entry.record.ending
         self._last[entry.field] = entry.decision.sensor, ending

@@ -56,8 +56,8 @@ def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
     """Transfer the model, counters and running interval of a field to the reloaded daemon.
 
     The field is called `name`, and the reloaded daemon is `successor`. If the model does not fit
-    the changed field, the model and the running interval are not transferred; see
-    `Controller.restore_partial`.
+    the changed field, the running interval is not transferred, and the model only partly or not at
+    all; see `Controller.restore_partial`.
     """
     before = daemon.controllers.get(name)
     if before is None:

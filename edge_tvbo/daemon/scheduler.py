@@ -69,7 +69,7 @@ class Scheduler:
     def next_interval(self, field: str) -> tuple[float | None, float]:
         """Return a field's ``(interval, begins_in)``; `interval` is the length in s.
 
-        `resume` describes `begins_in`. For a field with the interval "on-reading", the result is
+        For `begins_in`, see `resume`. For a field with the interval "on-reading", the result is
         (None, 0). For a field whose first interval awaits the start of the schedule, `begins_in` is
         0.
         """
@@ -203,7 +203,8 @@ class _FieldTimer:
     def begin(self, clock: Clock) -> Iterator[Event]:
         """Begin the field's next scheduled interval; yield the events that announce it.
 
-        Many intervals that elapsed while the process was suspended are a downtime.
+        If more than `MAX_SINGLE_STEPS` intervals have begun, because the process was suspended, all
+        but the last one are announced as a downtime.
         """
         if self.interval is None:
             at, self.next = self.next, inf

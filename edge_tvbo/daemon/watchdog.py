@@ -100,9 +100,9 @@ class Watchdog:
             self._alive_at = now + (self._period if self._report(now) else RETRY_DELAY_S)
 
     def _report(self, now: float) -> bool:
-        """Notify systemd's watchdog, unless the link makes no progress.
+        """Notify systemd's watchdog if the link makes progress.
 
-        Return False if the link makes no progress, or if the notification was not received.
+        Return False if the link makes no progress, or if systemd did not receive the notification.
         """
         progress = self._link_alive(now)
         if not progress and not self._stalled:

@@ -194,7 +194,7 @@ class SensorHealth:
         self._turn = arm
 
     def unresponsive(self, sensors: tuple[str, ...]) -> list[str]:
-        """Return the names of the unresponsive sensors."""
+        """Return, from the health of all sensors, the names of the unresponsive ones."""
         return [name for name, each in zip(sensors, self._sensors, strict=True) if each.misses]
 
     def snapshot(self) -> dict[str, Any]:

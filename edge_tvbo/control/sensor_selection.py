@@ -36,7 +36,7 @@ class SensorSelection:
         )
 
     def model_facts(self) -> list[str]:
-        """Return the facts about the policy's model as texts."""
+        """Return the facts about the model with which sensors are selected, as texts."""
         return self._decisions.model_facts()
 
     def begin(self, at: float) -> list[Command]:

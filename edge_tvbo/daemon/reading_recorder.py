@@ -46,7 +46,7 @@ class ReadingRecorder(BatchRecorder[RecordedReading]):
         self._last: dict[tuple[str, str], float] = {}  # time of the last recorded reading
 
     def add(self, field: str, reading: Reading) -> None:
-        """Queue an accepted reading of `field` for writing.
+        """Queue an accepted reading of `field` for the reading database.
 
         A reading with a time before `RELEASED_AT` is left out, because this time shows that the
         clock was not set.

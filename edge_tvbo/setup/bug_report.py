@@ -73,8 +73,8 @@ def report(
     check : callable
         Function that checks the configuration, and raises an exception if it has errors.
     open_store, open_history : callable
-        Functions that open the stored state and the decision history of a daemon. The arguments are
-        the directory of the stored state and the name of the instance.
+        Functions that open the stored state and the decision history of a daemon. The arguments of
+        both functions are the directory of the stored state and the name of the instance.
     """
     text, raw = _read(path)
     effective = _with_environment(path, raw)
@@ -113,9 +113,9 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings `raw` of the bug report, with environment variables filled in.
+    """Return the settings `raw` for the bug report, with the value of each ``${NAME}`` filled in.
 
-    A variable that overrides a setting of the file is applied, too.
+    An environment variable that overrides a setting of the file is applied, too.
     """
     given = environment.variables(os.environ)
     report = Report(path, dict, given)
@@ -307,7 +307,7 @@ def _crash(path: Path, raw: dict[str, Any]) -> Iterator[str]:
 
 
 def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:
-    """Return two settings of the reported daemon: the directory of its state, and the instance.
+    """Return, for the bug report, the directory of the stored state and the name of the instance.
 
     The directory is None if the configuration sets no valid directory.
     """

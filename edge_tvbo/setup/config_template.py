@@ -110,7 +110,7 @@ def render_config(values: TemplateValues) -> str:
 
 
 def model_file(field: str, fields: int) -> str:
-    """Return the name of the model file that `fit` writes for `field`.
+    """Return the usual name of the model file of `field`, in the template and for ``fit``.
 
     `fields` is the number of fields in the configuration.
 
@@ -152,10 +152,10 @@ def _render_field(field: FieldValues, name: str, values: TemplateValues) -> str:
 
 
 def _publish(sensors: int) -> str:
-    """Return the template's line `publish_posterior` for a field with many `sensors`.
+    """Return the template's line `publish_posterior` for a field with this number of `sensors`.
 
-    With this line, the dashboard shows the estimates of all sensors. Returns "" if the line is not
-    necessary, or if the field has too many sensors.
+    With this line, the dashboard shows the estimates of all sensors. Returns "" if the estimates
+    are shown by default, or if the field has too many sensors.
     """
     if not PUBLISHED_SENSORS < sensors <= MAX_PUBLISHED_SENSORS:
         return ""
@@ -173,7 +173,10 @@ def _format(source: SourceValues) -> dict[str, str]:
 
 
 def _source(source: SourceValues, field: str, live: bool) -> str:
-    """Return the template's TOML table of a source, for a field with several sources."""
+    """Return the template's TOML table of a source, for a field with several sources.
+
+    If the daemon is not to activate sensors (`live` is false), the command is only a comment.
+    """
     lines = [f"\n[[fields.{field}.readings]]"]
     lines += [f"{key} = {_quoted(text)}" for key, text in _format(source).items()]
     lines.append(f"sensors = [{', '.join(map(_quoted, source.sensors))}]")
@@ -211,8 +214,9 @@ def _login(values: TemplateValues) -> str:
 def _timeout(command: Mapping[str, str], values: TemplateValues) -> str:
     """Return the template's line `reply_timeout` for LoRaWAN devices; "" for other sensors.
 
-    The default, a part of the interval, is too short: a device receives the command only after its
-    next uplink. If no sensor is activated, the line is a comment.
+    By default, the reply timeout is a part of the interval. This is too short, because a device
+    receives the command only after its next uplink. If the daemon is not to activate sensors, the
+    line is a comment.
     """
     if command.get("mode") != "lorawan":
         return ""
@@ -231,10 +235,10 @@ def _modes(command: Mapping[str, str]) -> str:
 
 
 def _activate(command: Mapping[str, str], live: bool) -> str:
-    """Return the line of the configuration that sets `activate`.
+    """Return the template's line `activate`.
 
-    If the mode is "advise" and the command to the sensors is known, a second line contains the
-    command as a comment.
+    The mode is "advise" if no command to the sensors is known, or if the daemon is not to activate
+    sensors (`live` is false). In the second case, another line contains the command as a comment.
     """
     advise = 'activate = { mode = "advise" }'
     if not command:

@@ -91,7 +91,7 @@ class Line(NamedTuple):
     def texts(self) -> Iterator[str]:
         """Yield each text in the setting's value.
 
-        A number is yielded, as text, if the setting is private or names a file.
+        A number is yielded, as text, only if the setting is private or names a file.
         """
         yield from _texts(self.value)
         is_number = type(self.value) in (int, float)
@@ -231,10 +231,10 @@ def redact(text: str, words: list[str]) -> str:
 def private_values(raw: dict[str, Any], base: Path) -> Iterator[str]:
     """Yield the hidden values of settings, and the parts of these values.
 
-    Each value is yielded as it is, and as an error message shows it. `base` is the directory of
-    the configuration, which an error message puts before the name of a file. A word that the report
-    shows elsewhere, such as a sensor id, is yielded only if it is part of a value that may be a
-    secret.
+    Each value is yielded in two forms: as in the file, and as in an error message. `base` is the
+    directory of the configuration, which an error message puts before a file's name. A word that
+    the report shows elsewhere, such as a sensor id, is yielded only if it is part of a value that
+    may be a secret.
     """
     lines = list(_walk(raw, Settings, ()))
     shown = {word for line in lines for word in _shown_words(line)}

@@ -45,8 +45,9 @@ class SensorDiscovery:
     codec : callable
         Returns the codec of a payload format; the arguments are the format's name and settings.
     units : callable, optional
-        Returns, for the name of a payload format and its setting `value`, the units for which the
-        format needs the setting `unit`, each with its number in the usual unit.
+        Returns the units for which a payload format needs the setting `unit`. Each unit is mapped
+        to the number of such units in one usual unit of the quantity, such as 1.8 for °F (the usual
+        unit is °C). The arguments are the format's name and its setting `value`.
     unit : str, optional
         The unit of the readings; None for the usual unit of each quantity.
     """
@@ -148,7 +149,7 @@ class SensorDiscovery:
         return True
 
     def _converted_to(self, integration: str, topic: str, value: str | None) -> Unit | None:
-        """Return the unit to which the codec of discovered readings has to convert, if any."""
+        """Return the unit that must be set for the codec of discovered readings, or None."""
         known = known_quantity_in(topic, value)
         wanted = self._unit or (known.unit if known else "")
         factor = self._units(integration, value).get(wanted)

@@ -64,7 +64,8 @@ class SensorGroup(msgspec.Struct, frozen=True):
     def probe(self) -> tuple[str, str, str, str]:
         """The group's integration, topic and value, without the number of a probe.
 
-        The result is equal for all probes of a device, such as ``DS18B20-1`` and ``DS18B20-2``.
+        A device can have several probes, such as ``DS18B20-1`` and ``DS18B20-2``. The result is
+        equal for the groups of all these probes.
         """
         place, _, below = self.topic.partition(PLACEHOLDER)
         return self.integration, place, _NUMBER.sub("", below), _NUMBER.sub("", self.value or "")
@@ -90,7 +91,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def spread(self) -> float:
-        """The standard deviation of the group's readings, from the median absolute deviation.
+        """The group's standard deviation, estimated from the median absolute deviation.
 
         The result is at least the usual spread of the quantity.
         """
@@ -101,7 +102,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def mean(self) -> float:
-        """The center of the group as a prior mean, rounded to 1/100 of the spread, or finer."""
+        """The prior mean of the group's field: `center`, rounded to 1/100 of `spread` or finer."""
         return round(self.center, max(0, 2 - floor(log10(self.spread))))
 
     def describe(self) -> str:
@@ -144,7 +145,7 @@ def known_quantity_in(topic: str, value: str | None) -> Quantity | None:
 
 
 def _last_word(topic: str, value: str | None) -> str:
-    """Return the word in `value` or in the topic of a group that can name the quantity."""
+    """Return the word that can name a group's quantity, from `value` or else from the topic."""
     words = re.split(r"[./:]", value or topic.replace(PLACEHOLDER, "").removesuffix("/"))
     while any(words[:-1]) and (words[-1].lower() in GENERIC or words[-1].isdecimal()):
         words.pop()
@@ -191,13 +192,14 @@ give it a [[fields.<name>.readings]] of its own, with scale = 0.5556 and offset 
 def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:
     """Return the groups that become sources of one field: `first` and its companions.
 
-    A companion measures the same quantity as `first`. Only the first group of each integration is
-    returned, except in two cases. In these cases, several groups are returned if they have no
-    sensor in common:
+    A companion measures the same quantity as `first`. The first group of each integration is
+    returned. Further groups of an integration are returned only in three cases:
 
-    - Each topic contains one value, as in ESPHome. There may be a topic for each device.
-    - Several topics need the same setting `value`. In Zigbee2MQTT, there may be a topic for each
-      room.
+    - The groups are probes of the same devices, such as ``DS18B20-1`` and ``DS18B20-2``.
+    - Each topic contains one value, as in ESPHome, and the groups have no sensor in common. There
+      may be a topic for each device.
+    - Several topics need the same setting `value`, and the groups have no sensor in common. In
+      Zigbee2MQTT, there may be a topic for each room.
 
     Some integrations publish their readings a second time, as plain numbers or JSON. Therefore a
     group of plain numbers or JSON is left out if one of its sensors has the name of a sensor in an

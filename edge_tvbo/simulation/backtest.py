@@ -63,7 +63,7 @@ DEFAULT_SETTINGS: dict[str, dict[str, Any]] = {"et-gp-ucb": {"n_upper": 15}}
 
 @dataclass(frozen=True)
 class Result:
-    """The results of one policy on the test days, with one replay for each seed."""
+    """The results of one policy in a backtest, with one replay for each seed."""
 
     policy: str
     settings: dict[str, Any]
@@ -118,7 +118,7 @@ class Result:
 
 
 class ReplayJob(NamedTuple):
-    """One replay that is still to be run: a policy, its seed and its settings."""
+    """One replay of a backtest, before it is run: a policy, its seed and its settings."""
 
     policy: str
     seed: int
@@ -276,7 +276,7 @@ class Backtest:
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that identify the backtest.
 
-        They depend on the recording, the settings, the training days and the test days.
+        The digits depend on the recording, the settings, the training days and the test days.
         """
         recording, rows = self.recording, slice(self.test_span.first, self.test_span.last)
         arrays = (self._training, recording.values[rows], recording.observed[rows])

@@ -1,4 +1,4 @@
-"""Calibration of a replayed policy: the distribution that it predicts for the next reading."""
+"""Calibration: the mean and standard deviation that a replayed policy predicts for a reading."""
 
 from math import hypot, nan
 from statistics import NormalDist
@@ -27,8 +27,7 @@ class PredictsReadings(Protocol):
 def predicted_reading(policy: Policy, arm: int) -> tuple[float, float]:
     """Return the mean and the standard deviation of the next reading of `arm`, in model units.
 
-    The standard deviation includes the noise of a reading, because the calibration compares it with
-    readings. It is NaN if `policy` has no model.
+    The standard deviation includes the noise of a reading, and is NaN if `policy` has no model.
     """
     if isinstance(policy, PredictsReadings):
         low, high = policy.prediction_interval(arm, ONE_STD)

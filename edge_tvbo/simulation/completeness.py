@@ -1,10 +1,12 @@
 """Completeness of a user's recordings: their size and gaps, and the rows that can be used.
 
-A model is fitted from rows in which at least half of the sensors were read, and the best sensor is
-known only in these rows. If there are only two sensors, a row needs readings of both: a single
-reading would always be the best one. In a sparse recording, the values between the readings are
-unknown, and an interpolation would only invent values. A recording that has readings in few rows is
-not sparse if most of these rows are complete.
+A row is complete if at least half of the sensors were read in it. If there are only two sensors,
+both must have been read, because a single reading would always be the best one. A model is fitted
+from complete rows, and the best sensor is known only in complete rows.
+
+A recording with fewer than `MIN_ROWS` complete rows is sparse, unless most rows with readings are
+complete. The values between the readings of a sparse recording are unknown, and an interpolation
+would only invent values.
 """
 
 from math import ceil
@@ -125,11 +127,10 @@ def basis(recording: Recording, first: int, last: int) -> str:
 
 
 def few_readings(recording: Recording, first: int, last: int) -> str:
-    """Return a text on completeness: it names the sensors with very few training readings.
+    """Return a text on completeness that names the sensors with very few training readings.
 
     The text is "" if there is no such sensor. The gaps of such a sensor are filled from the
-    readings of other sensors; the filled values stay within the range of the few readings of the
-    sensor.
+    readings of other sensors, but only with values in the range of the sensor's own readings.
     """
     observed = recording.observed[first:last]
     least = min(MIN_ROWS, int(observed.any(axis=1).sum()) // 2)
@@ -160,7 +161,7 @@ def _is_complete(observed: "NDArray[np.bool_]") -> "NDArray[np.bool_]":
 
 
 def _needed_rows(recorded: int) -> int:
-    """Return how many complete rows a recording needs that has a reading in `recorded` rows."""
+    """Return how many complete rows a recording needs, if `recorded` of its rows have a reading."""
     return min(MIN_ROWS, ceil(MIN_COMPLETE_SHARE * recorded))
 
 
@@ -182,7 +183,7 @@ def _too_sparse(recording: Recording, relevant: "NDArray[np.bool_]", rows: int) 
 
 
 def _longer_interval(recording: Recording, relevant: "NDArray[np.bool_]") -> str:
-    """Return a sentence on a longer interval with mostly complete rows; "" if there is none."""
+    """Return a sentence that proposes a longer interval with mostly complete rows, or ""."""
     for interval in USUAL_INTERVALS:
         if interval > recording.interval:
             found, of = _complete_in(recording, relevant, interval)
@@ -196,7 +197,8 @@ def _complete_in(
 ) -> tuple[int, int]:
     """Return the number of complete rows, and the number of rows with at least one reading.
 
-    For both numbers, the recording is divided into rows of the length `interval`.
+    The rows are those of the recording after a division into intervals of the length `interval`.
+    Only the sensors that are `relevant` count for the completeness of a row.
     """
     import numpy as np
 

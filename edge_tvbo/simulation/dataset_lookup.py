@@ -23,7 +23,7 @@ DAY = 86_400.0  # s
 
 
 class Dataset(Protocol):
-    """Dataset to read or download, registered in the entry-point group `edge_tvbo.datasets`."""
+    """A dataset of the entry-point group `edge_tvbo.datasets`, to be loaded or downloaded."""
 
     @property
     def name(self) -> str:
@@ -86,8 +86,8 @@ def load_recording(
     - "silent": the sensor does not reply.
     - "filled": the sensor replies with the value that fills the gap, and this value is not scored.
       In an interval in which no sensor was observed, no sensor replies.
-    - "paper": as "filled", but the value also counts as observed, and is scored as the truth. This
-      reproduces the papers' figures.
+    - "paper": as "filled", but the value also counts as observed, and is scored as the truth. Use
+      "paper" to reproduce the papers' figures.
     """
     return with_replies(dataset.load(search_directories(first)), gaps)
 
@@ -129,8 +129,8 @@ def cache_directory() -> Path:
 def search_directories(first: Iterable[str] = ()) -> list[str]:
     """Return the directories that the dataset lookup searches, in the order of the search.
 
-    The directories are `first`, $EDGE_TVBO_DATA, the cache directory, and shared/data of a source
-    checkout.
+    The directories are `first`, the directory in $EDGE_TVBO_DATA, the cache directory, and
+    shared/data of a source checkout. Raises `DataError` if one of `first` does not exist.
     """
     named = [str(with_home(each)) for each in first]
     for each in named:

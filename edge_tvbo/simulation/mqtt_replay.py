@@ -36,7 +36,7 @@ CODEC_SETTINGS = {"value": "t", "time": "ts"}
 
 
 class OrderedReplies:
-    """A link to the broker that yields replies in the order of the activations.
+    """Link of an MQTT replay to the broker; yields replies in the order of the activations.
 
     If several sensors are activated at the same time, the order of their replies affects the model.
     With this link, the order does not depend on the network. The link does not wait for a sensor
@@ -77,7 +77,7 @@ class OrderedReplies:
 
 
 class RecordedIntervals(Scheduler):
-    """Scheduler of a replay: it leaves out the intervals in which no sensor was observed.
+    """Scheduler of an MQTT replay; leaves out the intervals in which no sensor was observed.
 
     No sensor is activated in such an interval, but the time of the model advances.
 
@@ -99,7 +99,10 @@ class RecordedIntervals(Scheduler):
         self._intervals = 0  # number of intervals since the last one with a reading
 
     def due(self) -> Iterator[tuple[str, Event]]:
-        """Yield ``(field, event)`` for each due deadline or recorded interval of the replay."""
+        """Yield ``(field, event)`` for each due deadline or interval of the MQTT replay.
+
+        Intervals in which no sensor was observed are left out.
+        """
         for field, event in super().due():
             if isinstance(event, IntervalElapsed):
                 self._intervals += event.intervals
@@ -223,6 +226,9 @@ def _check_broker(mqtt: Mqtt) -> None:
 
 
 def _read_line(output: IO[str]) -> str:
-    """Return the next line that an MQTT replay's sensors write; "" after `CONNECT_TIMEOUT_S`."""
+    """Return the next line that the sensors of an MQTT replay write.
+
+    If they write nothing for `CONNECT_TIMEOUT_S`, the result is "".
+    """
     ready, _, _ = select.select([output], [], [], CONNECT_TIMEOUT_S)
     return output.readline() if ready else ""

@@ -78,7 +78,7 @@ class ReplayRecorder:
     - If several sensors are selected in an interval, the results of the interval are the results of
       the best of these sensors.
 
-    `policy` is the policy that is replayed. It predicts the replies before they arrive.
+    `policy` is the policy that is replayed, and predicts each reply before the reply arrives.
     """
 
     def __init__(self, recording: Recording, span: RowRange, policy: Policy) -> None:
@@ -146,14 +146,17 @@ class ReplayRecorder:
         self._hash.update(msgspec.json.encode(record) + b"\n")
 
     def _standardised(self, value: float | None) -> float:
-        """Return the error of the replay's predicted reply, in predicted standard deviations."""
+        """Return (reply - predicted mean) / predicted standard deviation in the replay.
+
+        The result is NaN if `value`, the reply, is None.
+        """
         if value is None:
             return nan
         mean, std = self._predicted
         return (field_of(self._policy).to_model(value) - mean) / std
 
     def digest(self) -> str:
-        """Return the SHA-256, in hexadecimal, of the replay's decisions and interval ends.
+        """Return the SHA-256, in hexadecimal, of the replay's decisions and ends of intervals.
 
         The texts of decisions are left out.
         """
@@ -214,7 +217,7 @@ class SimulatedSensors:
         self._replies, self._values = recording.replies_in, recording.values
 
     def reply(self, activate: Activate) -> Event:
-        """Return a replayed sensor's reply: its recorded reading; `DeadlineElapsed` in a gap."""
+        """Return the recorded reply of a sensor; `DeadlineElapsed` if the sensor does not reply."""
         row = int((activate.at - self._start) / self._interval + self._rounding)
         arm = self._arms[activate.sensor]
         if not self._replies(row, arm):

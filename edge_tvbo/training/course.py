@@ -103,12 +103,13 @@ def _columns(parts: int, phases: Array, first: int) -> Int64Array:
 
 
 def _harmonic_shares(seasons: Array, cycles: int) -> tuple[Array, Array]:
-    """Return, for each harmonic of the mean season, the share (0 to 1) that is not due to chance.
+    """Return, for each harmonic of the mean season, the share of its power not due to chance.
 
-    If a season has several cycles, such as the seven days of a week, some harmonics are the same in
-    all cycles. The shares of these harmonics are computed by comparing the cycles, and not the
-    seasons. So the course of a week is the sum of two parts: the course of a day, and the
-    differences between the days of the week, as far as these differences are not due to chance.
+    A share is between 0 and 1. If a season has several cycles, such as the seven days of a week,
+    some harmonics are the same in all cycles. The shares of these harmonics are computed by
+    comparing the cycles, and not the seasons. So the course of a week is the sum of two parts: the
+    course of a day, and the differences between the days of the week, as far as these differences
+    are not due to chance.
 
     Returns
     -------

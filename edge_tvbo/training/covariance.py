@@ -126,7 +126,7 @@ def with_structure(
     def fitted(to: SensorField, first: int = 1, last: int = 1) -> Fitted | None:
         """Return the best fit of a structural model to the readings, in model units of `to`.
 
-        `progress` reports this fit as number `first` of `last` fits that have equally many steps.
+        This fit is number `first` of `last` fits; `progress` is called with the steps of all fits.
         """
 
         def step(done: int, total: int) -> None:

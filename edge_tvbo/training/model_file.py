@@ -25,7 +25,7 @@ Matrix = list[list[float]] | bytes
 
 
 class LowRankTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The keys of the covariances of very many sensors in a model file."""
+    """The keys in a model file for the state's covariances, if there are very many sensors."""
 
     factors: bytes
     factor_covariance: bytes

@@ -30,7 +30,7 @@ def possible_periods(T: int, interval: float) -> list[float]:
 
 
 def checked_period(T: int, interval: float, period: float) -> float:
-    """Return `period` in s, rounded to whole rows if the rounding changes it little enough.
+    """Return `period` in s, rounded to whole rows if the rounding changes the period very little.
 
     Raises `DataError` if the period has too few or too many rows, or if the `T` training rows do
     not cover the period twice.
@@ -54,9 +54,9 @@ def checked_period(T: int, interval: float, period: float) -> float:
 
 
 def untried_day_text(T: int, interval: float) -> str:
-    """Return a text on why no period of a day was tried; "" unless a day has too many intervals.
+    """Return a text which says that a day has too many intervals to be tried as the period.
 
-    The text is also "" if the `T` rows do not cover two days.
+    The text is "" if a day has few enough intervals, or if the `T` rows do not cover two days.
     """
     parts = parts_of(DAY, interval)
     if parts <= MAX_PARTS or seasons_in(T, interval, DAY) < MIN_SEASONS:
@@ -69,7 +69,10 @@ def untried_day_text(T: int, interval: float) -> str:
 
 
 def _interval_option(period: float) -> str:
-    """Return the option with the least whole minutes of which a period has few enough rows."""
+    """Return the option ``--interval`` with the shortest interval that suits the `period`.
+
+    The interval is in whole minutes, and so long that a period has at most `MAX_PARTS` rows.
+    """
     return f"--interval {ceil(period / MAX_PARTS / 60.0)}min"
 
 
@@ -86,11 +89,11 @@ def cycles_of(period: float, interval: float) -> int:
 
 
 def _whole(period: float, interval: float) -> float | None:
-    """Return `period` in s, or None if the period has too few or too many rows.
+    """Return `period` in s, rounded to whole rows if possible; None with too few or too many rows.
 
     A year is rounded to whole rows, such as 365 days or 52 weeks. Any other period is rounded only
-    if it stays the same up to `MAX_ERROR`: after a hundred days, an error of 0.1 % in the length of
-    a day would shift the course by two hours.
+    if its relative change is at most `MAX_ERROR`. The reason: after a hundred days, an error of
+    0.1 % in the length of a day would shift the course by two hours.
     """
     parts = parts_of(period, interval)
     if not MIN_PARTS <= parts <= MAX_PARTS:
@@ -102,7 +105,7 @@ def _whole(period: float, interval: float) -> float | None:
 
 
 def seasons_in(T: int, interval: float, period: float) -> float:
-    """Return how many season periods `T` rows contain; the result need not be whole."""
+    """Return the number of periods that `T` rows cover; the number need not be whole."""
     return _rows_on_grid(T, interval, period) / parts_of(period, interval)
 
 
@@ -115,9 +118,9 @@ def _rows_on_grid(T: int, interval: float, period: float) -> int:
 def on_grid(
     readings: Array, recorded: Mask, interval: float, start: float, period: float
 ) -> tuple[Array, Mask, float, float]:
-    """Return the training readings at times that divide a possible `period` into equal parts.
+    """Return the training readings at times that divide a `period` into equal parts.
 
-    If the recorded times do not divide the period in this way, the readings are interpolated.
+    If the recorded times do not divide the period into equal parts, the readings are interpolated.
 
     Returns
     -------

@@ -4,8 +4,8 @@ The fit tries each period (a day, a week or a year) that the rows contain at lea
 the period whose model predicts the training rows best. The prediction of a season uses the course
 that was learned from the other seasons. A course that is only due to chance is shrunk to the mean.
 A model without a season is also tried if two conditions hold: the rows contain the shortest of the
-tried periods at least eight times, and no course predicts seasons that were left out when it was
-learned.
+tried periods at least eight times, and no course is better than the mean at predicting seasons from
+which the course was not learned.
 
 Rows in which no sensor was read, such as nights when the sensors are off, are NaN. These rows are
 left out, but count as elapsed time.
@@ -110,7 +110,7 @@ def best_fit(
     interval, start : float
         Time between rows in s, and time of the first row in s since 1970, UTC.
     progress : callable
-        Function that is called after each season is tried.
+        Called after each tried period, with the number of tried periods and of all periods.
     period : float or None
         Length of the season in s, 0 for no season; None to find it from the readings.
 
@@ -147,10 +147,11 @@ def _may_have_none(fits: list[Fitted], T: int, interval: float) -> bool:
     """Return whether the structural fit may also try a model without a season.
 
     `fits` contains the fitted models with a season. A model without a season may be tried if the
-    `T` rows contain enough seasons, and if no course predicts seasons that were left out when it
-    was learned. Otherwise the model has a season, even if the log density would be higher without
-    one. The reason: the log density is computed from readings of all sensors. A daemon reads few
-    sensors, so the course matters more to a daemon than the log density shows.
+    `T` rows contain enough seasons, and if no course is better than the mean at predicting seasons
+    from which the course was not learned. Otherwise the model has a season, even if the log density
+    would be higher without a season. The reason: the log density is computed from readings of all
+    sensors. A daemon reads few sensors, so the course matters more to a daemon than the log density
+    shows.
     """
     shortest = fits[0].model.period
     if not shortest or any(fit.course_predicts for fit in fits):
@@ -168,7 +169,7 @@ def _filled(readings: Array, recorded: Mask) -> Array:
 def _fitted(
     readings: Array, recorded: Mask, interval: float, start: float, period: float
 ) -> Fitted:
-    """Return the structural fit with the season `period`, without the series of residuals."""
+    """Return the result of the structural fit for one `period` in s; 0 for no season."""
     fit = _Fit(readings, recorded, interval, start, period)
     fit.search()
     return Fitted(fit.model(), fit.log_density(), fit.judged(), fit.course_predicts)
@@ -191,7 +192,10 @@ class _Parameters(NamedTuple):
 
     @classmethod
     def first(cls, parts: int) -> "_Parameters":
-        """Return the parameters with which the fit begins; `parts` is 0 without a season."""
+        """Return the parameters with which the structural fit begins.
+
+        `parts` is the number of rows in a season; 0 for no season.
+        """
         if 0 < parts < SHORT_SEASON:
             fast, slow, level = max(2.0, parts / 11), float(parts), 20.0 * parts
         else:
@@ -202,8 +206,8 @@ class _Parameters(NamedTuple):
     def changed(self, name: str, factor: float) -> "_Parameters | None":
         """Return the structural fit's parameters with `name` multiplied by `factor`.
 
-        Returns None if the product is not between the limits, or if `name` has no effect, because
-        there is no season.
+        Returns None if the product is outside the `LIMITS`, or if there is no season and `name` is
+        a parameter of the season.
         """
         if name in ("season_time", "decay") and not self.season:
             return None
@@ -224,11 +228,11 @@ class _Parameters(NamedTuple):
 
 
 class _Series(NamedTuple):
-    """Independent series of residuals, with the variance of each and the loadings of each row."""
+    """Independent series of residuals, from which the structural fit computes its score."""
 
     rows: Array  # (T, m)
-    eigenvalues: Array  # (m,)
-    loads: Array  # (T, n)
+    eigenvalues: Array  # (m,), variance of each series
+    loads: Array  # (T, n), weight of each of the model's components in each row
     skipped: int = 0  # rows at the beginning that do not count for the score
 
 
@@ -379,10 +383,10 @@ class _Fit:
 
 
 def _newest_recorded(recorded: Mask) -> slice:
-    """Return the rows in which the structural fit searches its parameters.
+    """Return the rows with which the structural fit searches its parameters.
 
     The slice ends with the last recorded row, and contains the newest `MAX_SEARCH_ROWS` recorded
-    rows, unless it would then be longer than `MAX_SEARCH_SPAN`.
+    rows. If this slice would be longer than `MAX_SEARCH_SPAN` rows, the slice begins later.
     """
     rows = np.flatnonzero(recorded)
     end = int(rows[-1]) + 1
@@ -420,7 +424,7 @@ def _correlation(scaled: Array) -> Array:
 def _liveliness(scaled: Array, phases: Array) -> Array:
     """Return the fitted liveliness of each part of the season.
 
-    The liveliness of a part is the root mean square of the `scaled` residuals of this part. It is
+    The liveliness of a part is the root mean square of the `scaled` residuals of this part,
     smoothed over neighbouring parts, and scaled to about 1 on average.
     """
     bins = np.array([part_of(float(phase), LIVELINESS_BINS) for phase in phases])

@@ -31,8 +31,9 @@ NONE = Component(0.0, NEVER)
 def fit_textbook(readings: Array, interval: float, start: float) -> StructuralModel:
     """Return the structural model of the textbook baseline.
 
-    The course is the mean of each sensor at each time of day. It is interpolated at times of day at
-    which nothing was recorded. In three cases, the course is the mean of each sensor over all rows:
+    The course is the mean of each sensor at each time of day. At times of day at which nothing was
+    recorded, the course is interpolated. In three cases, the course is the mean of each sensor over
+    all rows:
 
     - A day is not a whole number of intervals.
     - The rows cover less than two days.
@@ -83,11 +84,11 @@ def fit_textbook(readings: Array, interval: float, start: float) -> StructuralMo
 
 
 def best_width(field: SensorField, readings: Array, interval: float, start: float) -> float:
-    """Return the width among `WIDTHS` with which the textbook baseline has the least regret.
+    """Return the bound's width, one of `WIDTHS`, with which the textbook baseline is the best.
 
-    The regret is measured on the last quarter of the rows, after training on the other rows.
-    `readings` are in model units of `field`. A row in which no sensor was read is NaN; in such a
-    row, no sensor is selected.
+    The best width has the least regret on the last quarter of the rows, after training on the other
+    rows. `readings` are in model units of `field`. A row in which no sensor was read is NaN; in
+    such a row, no sensor is selected.
     """
     recorded = np.flatnonzero(rows_without_nan(readings))
     first = int(recorded[int(TRAINED_SHARE * len(recorded))])

@@ -169,10 +169,10 @@ def held_out_coverage(
 ) -> float | None:
     """Return, for the report, the share of readings in the 90 % predictive intervals of `auto`.
 
-    The structural model is fitted to the first three quarters of the rows. The result is None if no
-    model can be fitted to these rows. In each row of the last quarter, `auto` selects one reading,
-    and only this reading counts. `modelled` holds the training readings, (T, M), in model units.
-    If `observed` is given, only these readings can be selected.
+    The structural model is fitted to the first three quarters of the rows. In each row of the last
+    quarter, `auto` selects one reading, and only this reading counts. `modelled` holds the training
+    readings, (T, M), in model units. If `observed` is given, only these readings can be selected.
+    The result is None if no model can be fitted, or if the last quarter has no readings.
     """
     first = int(TRAINED_SHARE * len(modelled))
     try:
@@ -212,7 +212,11 @@ def _residuals(field: SensorField, modelled: Array, interval: float, start: floa
 
 
 def _rates(times: Array, lead: Array) -> tuple[TimeVarying, Momentum] | None:
-    """Return two temporal models fitted to the report's series `lead`, or None without scipy."""
+    """Return the TV and the MTV model fitted to `lead`, for the report; None without scipy.
+
+    `lead` is the leading component of the residuals. `times` contains the time of each value of
+    `lead`, in intervals.
+    """
     data = np.ones((len(times), len(times))), times, lead, 0.01
     rng = np.random.default_rng(0)
     try:

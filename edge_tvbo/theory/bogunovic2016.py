@@ -27,8 +27,8 @@ def regret_lower_bound(horizon: int, epsilon: float) -> float:
 
     T is the number of intervals, and ε is the rate of change. The bound holds up to a constant
     factor, which the paper does not state. The bound applies to kernels whose fields are twice
-    differentiable. It applies even to an algorithm that observes the complete previous field
-    f_{t-1}. Source: [B16] theorem 4.1, Ω(Tε).
+    differentiable, and even to an algorithm that observes the complete previous field f_{t-1}.
+    Source: [B16] theorem 4.1, Ω(Tε).
     """
     check_count(horizon=horizon)
     check_range(0, 1, epsilon=epsilon)
@@ -122,7 +122,9 @@ def resetting_mismatch(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    """Return ψ_T(N, ε), which bounds a static model's errors of mean and width in a block.
+    """Return ψ_T(N, ε), a bound on the errors that outdated readings cause in a static model.
+
+    The errors are those of the mean and of the width in a block of N intervals without a reset.
 
     Parameters
     ----------
@@ -237,8 +239,8 @@ def varying_gain_as_printed(horizon: int, epsilon: float, block: int, *, gain: f
 
     This function is used only for comparisons. [B16] eq. 56 omits σ^-2 in the determinant, so the
     bound is too small if N < σ^-4. The author of [M24] found the error, and [M24] theorem 3.2
-    corrects it; see `mandl2024.varying_gain`. The arguments and exceptions are those of
-    `varying_gain`, except that there is no `noise_variance`.
+    corrects it. The arguments and exceptions are those of the correct function,
+    `mandl2024.varying_gain`, except that there is no `noise_variance`.
     """
     check_block(block, horizon)
     check_range(0, 1, epsilon=epsilon)

@@ -73,11 +73,10 @@ class _Case:
 
     @property
     def sure_loss(self) -> float:
-        """Bound on the loss of an interval, in units of the largest prior standard deviation.
+        """Bound on the regret of one interval, in units of the largest prior standard deviation.
 
-        With probability 1 - δ, no interval has a larger loss. Some rows of the bound summary hold
-        with this probability. Such a row is vacuous if its bound on the regret per interval is not
-        below the bound on the loss.
+        With probability 1 - δ, no interval has a larger regret. Some rows of the bound summary hold
+        with this probability. Such a row is vacuous if its bound on R_T/T is not below this bound.
         """
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
@@ -91,8 +90,8 @@ class _Case:
     ) -> SummaryLine:
         """Return a row of the bound summary: the bound `regret` on R_T, divided by the horizon T.
 
-        `most` is an upper bound on the loss of an interval: if the quotient is `most` or more, the
-        row is vacuous. The bounds `regret` and `most` hold under the `assumption`.
+        `most` is an upper bound on the regret of one interval: if the quotient is `most` or more,
+        the row is vacuous. The bounds `regret` and `most` hold under the `assumption`.
         """
         average, unit = regret / self.horizon, self.unit or "the unit of the readings"
         meaning = f"{assumption}upper bound on R_T/T in {unit}"
@@ -158,11 +157,11 @@ def summary(
     Notes
     -----
     The computation takes T M² multiply-adds. A bound is called vacuous if it is at least as large
-    as a bound that holds for every policy. The expected loss is at most
-    :math:`2 \sqrt{2 \ln M}` std, a bound on E[max f - min f]; for the best constant β, it is also
-    at most `Domain.mean_loss`. With probability 1 - δ, no interval has a loss above
-    :math:`2 \sqrt{2 \ln(M T / δ)}` std. In [ZS21] and [LB] the loss is at most 2 B std ([LB]
-    section 2).
+    as a bound that holds for every policy. For every policy, the mean regret of an interval is at
+    most :math:`2 \sqrt{2 \ln M}` std, a bound on E[max f - min f]. For the best constant β, this
+    mean is also at most `Domain.mean_loss`. With probability 1 - δ, no interval has a regret above
+    :math:`2 \sqrt{2 \ln(M T / δ)}` std. In [ZS21] and [LB], the regret of an interval is at most
+    2 B std ([LB] section 2).
     """
     check_count(horizon=horizon)
     check_range(0, 1, epsilon=epsilon)

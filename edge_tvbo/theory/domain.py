@@ -22,9 +22,8 @@ class Domain:
 
         .. math:: P(\sup |∂f/∂x_j| > L) ≤ a_1 \exp(-(L/b_1)^2)
 
-        b_1 is in units of the field per unit of the coordinates. The
-        constants exist for kernels that are four times differentiable: the squared exponential, and
-        Matérn kernels with ν > 2.
+        b_1 is in units of the field per unit of the coordinates. The constants exist for kernels
+        that are four times differentiable: the squared exponential, and Matérn kernels with ν > 2.
 
     Raises
     ------
@@ -43,12 +42,12 @@ class Domain:
 
     @property
     def reach(self) -> float:
-        """Order of magnitude r d b1 of the largest difference within a field on the domain."""
+        """Order of magnitude, r d b1, of max f - min f for a field f on the domain."""
         return self.side * self.dimension * self.b1
 
     @property
     def mean_loss(self) -> float:
-        """Upper bound on the mean of the largest difference within a field on the domain.
+        """Upper bound on the mean of max f - min f for a field f on the domain.
 
         The bound is r d b1 times the integral over L of min(1, a1 d exp(-L²)).
         """

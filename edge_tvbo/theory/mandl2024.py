@@ -46,7 +46,7 @@ class BestBeta:
 
     @property
     def affects_bound(self) -> bool:
-        """Whether the smallest bound depends on β; the limit of the bound for δ → 1 does not."""
+        """Whether the smallest bound depends on β; false if this bound is the limit for δ → 1."""
         return self.delta < MAX_DELTA
 
 

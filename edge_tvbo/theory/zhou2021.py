@@ -121,10 +121,10 @@ def regret_rate(horizon: int, length: int, variation: float, *, gain: float, bet
     Constants are omitted. `length` is the restart interval H or the window w, 1 to T. `gain` is γ_H
     or γ_w. `beta` is the result of `restart_beta` or `window_beta`.
 
-    Source: [ZS21] theorems 1 and 2 as stated, which are correct. Section IV.C of [ZS21] proves
-    theorem 2 with another bound, O(w P_T + ...). That proof uses lemma 2, which states that the
-    norm of claim 2 is at most 1. The proof of claim 2 says, following Zhao & Zhang 2021, that this
-    norm can be larger than 1. So this module does not use that other bound.
+    Source: [ZS21] theorems 1 and 2 as stated, which are correct. The proof of theorem 2 in section
+    IV.C has another bound, O(w P_T + ...), which this module does not use. The reason: the proof
+    uses lemma 2, which states that the norm of claim 2 is at most 1. However, this norm can be
+    larger than 1, as the proof of claim 2 says, following Zhao & Zhang 2021.
     """
     _check(horizon, length, variation, gain, beta)
     return sqrt(gain * length) * length * variation + beta * horizon * sqrt(gain / length)

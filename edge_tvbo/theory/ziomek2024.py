@@ -62,7 +62,7 @@ def suspected_regret(readings: int, *, gain: float, bound: float) -> float:
 
 
 def candidate_count(growth: float, *, dimension: int) -> float:
-    """Return the number of candidate length scales between θ0 and θ0/g, ι = d · ln g.
+    """Return ι = d · ln g, the number of candidate length scales between θ0 and θ0/g.
 
     θ0 is the first candidate, g is `growth`, and d is `dimension`. The result is at least 1.
     Source: Ziomek et al. [LB] section 3 and theorem 4.1.
@@ -79,9 +79,10 @@ def noise_margin(
 
     .. math:: ξ_t = 2 σ^2 \ln \frac{ι π^2 t^2}{3 δ}
 
-    The error of the mean of n readings is at most :math:`\sqrt{ξ_t / n}`. Ziomek et al. [LB]
-    theorem 4.1 print :math:`2 σ^2 \ln(ι π^2 t^2) - \ln 3δ`, in which the last logarithm is
-    misplaced. Lemma B.5 with δ_B = δ/2 and |A| = ι implies the formula above.
+    The function `candidate_count` computes ι. The error of the mean of n readings is at most
+    :math:`\sqrt{ξ_t / n}`. Ziomek et al. [LB] theorem 4.1 print
+    :math:`2 σ^2 \ln(ι π^2 t^2) - \ln 3δ`, in which the last logarithm is misplaced. Lemma B.5 with
+    δ_B = δ/2 and |A| = ι implies the formula above.
     """
     check_count(t=t)
     check_positive(noise_variance=noise_variance)
@@ -114,11 +115,10 @@ def first_good_interval(
     -----
     Ziomek et al. [LB] theorem 4.1 and appendix D print :math:`g^{-1}(e^{-1/d} θ_0/θ^*)`.
     Neighbouring candidates differ by the factor :math:`e^{1/d}`, so the largest suitable candidate
-    θ̂ is only known to be above :math:`θ^* e^{-1/d}`. It is certain that
-    :math:`θ_0/g(t) ≤ \hat{θ}` once g(t) reaches :math:`e^{1/d} θ_0/θ^*`, which is the condition
-    of this function. According to line 14 of algorithm 1, the next length scale q(l+1) becomes a
-    candidate if q(l+1) ≤ θ0/g(t). The condition of this module is q(l+1) ≥ θ0/g(t), as in the text
-    of section 3.
+    θ̂ is only known to be above :math:`θ^* e^{-1/d}`. The condition of this function is
+    :math:`g(t) ≥ e^{1/d} θ_0/θ^*`, because :math:`θ_0/g(t) ≤ \hat{θ}` is then certain. In line 14
+    of algorithm 1, the next length scale q(l+1) becomes a candidate if q(l+1) ≤ θ0/g(t). In this
+    module, q(l+1) becomes a candidate if q(l+1) ≥ θ0/g(t), as in the text of section 3.
     """
     check_count(dimension=dimension, horizon=horizon)
     check_positive(ratio=ratio)
@@ -151,11 +151,12 @@ def balancing_regret(
     first : int
         t0, from `first_good_interval`.
     ratio, growth : float
-        θ0/θ*, 1 or more; and g(T).
+        θ0/θ*, the first candidate divided by the field's length scale, 1 or more; and g(T), from
+        which `candidate_count` computes ι.
     margin : float
         ξ_T, from `noise_margin`.
     bound : float
-        B*, bound on the norm under θ*.
+        B, bound on the norm of the field in the kernel's space, for the length scale θ*.
     dimension : int
         d, dimension of the domain.
 

@@ -159,9 +159,9 @@ def run_benchmark(
 def play(job: BenchmarkRun, recorded: Recorded = NO_RECORDINGS) -> Row:
     """Return the regret of one benchmark run, in model units; each worker calls this function.
 
-    The fields, the noise and the seed of the policy are the same for all policies. They depend only
-    on the problem, the run and the seed of the benchmark. If the problem is a path, only the name
-    of the file counts.
+    The fields, the noise and the seed of the policy are the same for all policies, because they
+    depend only on the problem, the run and the seed of the benchmark. For a recording that is named
+    by its path, only the name of the file counts, and not its directory.
     """
     problem = _problem(job.problem, recorded)
     generator = _generator(job)

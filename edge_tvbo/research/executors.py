@@ -70,7 +70,7 @@ class StoredFunctionExecutor(Executor):
     Parameters
     ----------
     pool : ProcessPoolExecutor
-        Executor of the jobs. It is shut down by the caller.
+        Executor of the jobs, which the caller shuts down.
     directory : Path
         Existing directory for the file; it must not be removed before all jobs are finished.
     """

@@ -107,9 +107,9 @@ def rank_policies(results: ResultTable, number: str) -> Ranking:
 def compare_runs(results: ResultTable, number: str, problem: str) -> Mapping[str, float]:
     """Return each policy's p value against the best policy, from the runs on one problem.
 
-    The test is Wilcoxon's signed-rank test with Holm's correction. It examines the difference of
-    the two policies in each run. The best policy has the lowest mean; it comes first, and its p
-    value is 1.
+    The p value is that of Wilcoxon's signed-rank test of the differences between the two policies
+    in all runs, with Holm's correction. The best policy, which has the lowest mean, comes first,
+    and has the p value 1.
     """
     policies = sorted(
         results.values_of("policy"),

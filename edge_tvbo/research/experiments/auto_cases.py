@@ -4,8 +4,8 @@ The policies of the papers have the parameters that the papers use for temperatu
 the time between resets has a lower bound that holds for every rate of change ε from 0 to 1.
 TV-GP-UCB is also run with a fitted ε.
 
-Two `REFERENCES` use readings that no policy has. They show how low the regret can be, and are not
-compared with `auto`.
+Two `REFERENCES` use readings that no policy has. Their regret shows how low a regret can be, and is
+not compared with that of `auto`.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,10 @@ def kinds_of_change() -> dict[str, float | int]:
 
 
 def policies(rate: float | int) -> Iterator[PolicyCase]:
-    """Yield `auto` and the policies to compare it with, for one kind of change of the field."""
+    """Yield the policies that AUTO compares on synthetic fields, for one kind of change.
+
+    `rate` is one of the values of `kinds_of_change`.
+    """
     for name in ("auto", "gp-ucb", "r-gp-ucb", "et-gp-ucb"):
         yield PolicyCase(name, name)
     yield PolicyCase("et-gp-ucb 12", "et-gp-ucb", {"n_lower": 12})

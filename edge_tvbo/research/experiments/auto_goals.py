@@ -1,4 +1,4 @@
-"""Goals of the experiment AUTO for `auto`: its regret, and the coverage of its intervals."""
+"""Goals of the experiment AUTO: regret of `auto`, and coverage of its predictive intervals."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,10 @@ def goals(results: ResultTable) -> list[Expectation]:
 
 
 def best_other(results: ResultTable, place: str) -> tuple[str, float]:
-    """Return the name and the R_T/T of the best policy other than `auto` at a place."""
+    """Return the name and the R_T/T of the best policy other than `auto` in AUTO.
+
+    `place` is the name of a recording, or of a kind of change of the synthetic fields.
+    """
     others = [
         cell
         for cell in results.cells
@@ -53,7 +56,7 @@ def best_other(results: ResultTable, place: str) -> tuple[str, float]:
 
 
 def _room_goal(results: ResultTable, place: str) -> Expectation:
-    """Return the expectation that `auto` has no more regret than an earlier version of `auto`."""
+    """Return AUTO's expectation that `auto` is not worse in the Intel lab than a former version."""
     ours, goal = results.mean("R_T/T", place=place, policy="auto"), MAX_REGRET[place]
     text = (
         f"{place}: R_T/T of auto is {ours:.3f}; the goal is at most {goal}, "
@@ -76,7 +79,7 @@ def _synthetic_goal(results: ResultTable, change: str) -> Expectation:
 
 
 def _field_goal(results: ResultTable, place: str) -> Expectation:
-    """Return the expectation that no other policy has clearly less regret than `auto`."""
+    """Return AUTO's expectation that no policy is clearly better than `auto` on a recording."""
     ours = results.mean("R_T/T", place=place, policy="auto")
     policy, best = best_other(results, place)
     error = results.mean(OVER_BLOCKS, place=place, policy=policy)
@@ -104,7 +107,11 @@ def _published_goal(results: ResultTable) -> Expectation:
 def _mean_goal(
     results: ResultTable, others: str, policies: Sequence[str], goal: float
 ) -> Expectation:
-    """Return the expectation of AUTO that `auto` has less regret than the best of `policies`."""
+    """Return AUTO's expectation on the regret of `auto` divided by that of the best of `policies`.
+
+    The geometric mean of this quotient over all recordings must be at most `goal`. `others` is a
+    text that names the `policies`.
+    """
     ours = np.array(_means(results, "auto"))
     best = np.min([_means(results, policy) for policy in policies], axis=0)
     ratio = float(np.exp(np.log((ours + NO_REGRET) / (best + NO_REGRET)).mean()))
@@ -126,7 +133,7 @@ def _random_goal(results: ResultTable) -> Expectation:
 
 
 def _means(results: ResultTable, policy: str) -> list[float]:
-    """Return the R_T/T of one policy of AUTO on each of the `PLACES`."""
+    """Return the R_T/T of one policy of AUTO on each recording."""
     return [results.mean("R_T/T", place=place, policy=policy) for place in PLACES]
 
 

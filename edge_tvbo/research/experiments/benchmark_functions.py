@@ -22,7 +22,7 @@ CENTRES = 30  # number of kernels in the sum of one random function
 
 
 class Landscape(NamedTuple):
-    """A static function that is to be maximised, with its domain (a box) and its maximum."""
+    """A static benchmark function to maximise, with its domain (a box) and its maximum."""
 
     evaluate: Callable[[ArrayLike], Array]  # float64[..., d] -> float64[...]
     lower: Array  # float64[d]
@@ -32,7 +32,7 @@ class Landscape(NamedTuple):
 
 
 class ChangingArms(NamedTuple):
-    """A function that changes with time, given on a grid, with its maximum in each interval."""
+    """A benchmark function on a grid that changes with time, and its maximum in each interval."""
 
     arms: Array  # float64[M]
     values: Array  # float64[T, M], without noise
@@ -60,8 +60,8 @@ def michalewicz(x: ArrayLike) -> Array:
     """Return the negative Michalewicz function, which is to be maximised, at places `x`.
 
     `x` has the shape (..., d). The function is Σ_i sin(x_i) sin(i x_i²/π)^(2m) on [0, π]^d with
-    m = 10. It has d ridges of width 1/m in a flat region. [LB] uses d = 5. Source: Michalewicz,
-    *Genetic Algorithms + Data Structures = Evolution Programs*, 1992.
+    m = 10. The function has d ridges of width 1/m in a flat region. [LB] uses d = 5. Source:
+    Michalewicz, *Genetic Algorithms + Data Structures = Evolution Programs*, 1992.
 
     >>> round(float(michalewicz([2.2029055, 1.5707963])), 4)
     1.8013

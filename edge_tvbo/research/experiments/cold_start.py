@@ -1,10 +1,11 @@
 """Experiment COLD: the policy `auto` without training days, and with 1 to 14 of them.
 
-In a cold start, `auto` has no training days. It assumes a mean that is wrong by `GUESS_OFFSET`
-standard deviations of the training data (5 °C in the Intel lab), and a standard deviation that is
-wrong by a factor of 2. The recordings are those of the experiment AUTO, from their first row on.
-The regret is in standard deviations of the training data of AUTO. In a row without any recorded
-reading, such as a day without trade, no sensor is selected, and nothing is scored.
+In a cold start, `auto` has no training days. The mean that `auto` assumes is wrong by
+`GUESS_OFFSET` standard deviations of the training data (5 °C in the Intel lab), and the standard
+deviation that `auto` assumes is wrong by a factor of 2. The recordings are those of the experiment
+AUTO, from their first row on. The regret is in standard deviations of the training data of AUTO. In
+a row without any recorded reading, such as a day without trade, no sensor is selected, and nothing
+is scored.
 
 - "one reading": one sensor is selected and read in each interval. The kernel assumes that all pairs
   of sensors have the same correlation.
@@ -152,7 +153,7 @@ class ColdStartReading(NamedTuple):
 
 
 def _read(policy: AutoPolicy, arm: int, values: Array) -> ColdStartReading:
-    """Return the reply of a cold start's sensor, after the policy has observed the reading."""
+    """In a cold start, read sensor `arm`, update the policy with the reading, and return it."""
     value = float(values[arm])
     low, high = policy.prediction_interval(arm, COVERAGE)
     policy.observe(arm, value)

@@ -26,7 +26,7 @@ def plot_mean_curves(
     step: int = 1,
     **style: Any,
 ) -> None:
-    """Plot each case's mean curve, with its band; `step` is the number of intervals per value."""
+    """Plot each case's mean curve with its 95 % band; a curve has a value per `step` intervals."""
     for label, case in cases.items():
         curves = [row.curves[curve] for row in rows if row.case == case]
         plot_with_band(axes, np.arange(1, len(curves[0]) + 1) * step, curves, label=label, **style)

@@ -204,7 +204,7 @@ differ by more than three standard errors.
 
 
 def _with_rate(rate: float) -> list[PolicyCase]:
-    """Return GP-UCB, and the policies that are given the rate of change `rate`."""
+    """Return the policies of E1 for one rate of change: GP-UCB, and those that are given `rate`."""
     return [
         PolicyCase("gp-ucb", "gp-ucb"),
         PolicyCase("r-gp-ucb", "r-gp-ucb", {"period": PERIODS[rate]}),

@@ -1,7 +1,7 @@
 """E2: sensitivity of the event trigger of ET-GP-UCB to its parameter δ_B.
 
-Source: [ET] appendix C and table 3. Table 10 lists the settings. They are equal to those of E1,
-except that the window of allowed reset times is the widest, W = T. In E2, W = T means that the time
+Source: [ET] appendix C and table 3. The settings, which table 10 lists, are those of E1 with one
+exception: the window of allowed reset times is the widest, W = T. In E2, W = T means that the time
 between resets has no bounds. The lower bound that holds for every ε from 0 to 1 is N_lo = 12. With
 this bound, there would be up to 1.8 fewer resets than in table 3 at δ_B = .5. ET-GP-UCB has two
 variants: at a reset, it discards the last reading, or keeps it (`keep_last`). Without bounds, the

@@ -38,7 +38,7 @@ GROWING = ".8 ln(4t)"
 
 
 class PanelSetting(NamedTuple):
-    """The rate of change ε, the noise σ, the horizon and the constants β of one panel."""
+    """The rate of change ε, the noise σ, the horizon and the constants β of a panel of a figure."""
 
     rate: float
     sigma: float

@@ -42,10 +42,10 @@ SMOOTHING = 20  # length of the moving average, in intervals
 
 
 class FieldChange(NamedTuple):
-    """A kind of data in E10: its true temporal model, and the largest number of starts of a fit."""
+    """A kind of data in E10, with its true temporal model."""
 
     kernel: FittableModel
-    restarts: int
+    restarts: int  # largest number of points from which a fit starts
 
 
 DATA = {

@@ -95,7 +95,7 @@ class ScaledRegretBalancing(RegretBalancing):
 
 
 class ActiveNorm:
-    """The width of LNB-GP-UCB: the active candidate's norm N, computed from its bound B(θ, N)."""
+    """The width of LNB-GP-UCB in E11: the norm N of the active candidate."""
 
     def __init__(self, balancing: RegretBalancing, first: Hypothesis, dimension: int) -> None:
         self._balancing = balancing
@@ -103,10 +103,10 @@ class ActiveNorm:
         self._dimension = dimension
 
     def width(self, t: int, observations: int) -> float:
-        """Return E11's width of LNB-GP-UCB: the norm N = B(θ, N) (θ/θ0)^(d/2).
+        """Return the width of LNB-GP-UCB in E11: the norm N = B(θ, N) (θ/θ0)^(d/2).
 
-        θ and B(θ, N) are those of the active candidate, θ0 is the first length scale, and d is the
-        dimension.
+        θ and B(θ, N) are the length scale and the norm bound of the active candidate. θ0 is the
+        first length scale, and d is the dimension.
         """
         (active,) = self._balancing.hypotheses(t)
         ratio = active.length_scale / self._first.length_scale
@@ -156,7 +156,11 @@ def case(function: str, policy: str, growth: float) -> Labels:
 def make_e11_policy(
     policy: str, field: Field, longest: float, growth: float, seed: int, window: int
 ) -> LengthScalePolicy:
-    """Return a new policy of E11; `longest` is its first length scale."""
+    """Return a new policy of E11.
+
+    `longest` is the first length scale, `growth` is the exponent of the growth function, and
+    `window` is the number of readings in a run.
+    """
     readings = Standardised(policy, field, window, NU)
     first, d = Hypothesis(longest, 1.0), readings.dimension
     growing = Growth(1.0 / (d + 2.0 * NU), growth)

@@ -2,7 +2,7 @@
 
 One sensor of a recording becomes faulty after an eighth of the test days. There are four faults:
 
-- *stuck*: the sensor reports its present value for ever.
+- *stuck*: the sensor always reports the value that it had at the beginning of the fault.
 - *drifts*: the error of the sensor grows by three standard deviations of the training data in each
   quarter of the test days.
 - *spikes*: a fifth of the readings are wrong by five standard deviations of the training data.
@@ -26,7 +26,8 @@ compared with the regrets of two other runs:
 False alarms of `auto` are counted on the unchanged recordings. `auto` is trained or cold, and in
 each interval either one sensor is read, or all sensors report. Rows in which no sensor was read,
 such as days without trade, are used neither for training nor for the replay, but count as elapsed
-time. Only the other rows count towards the sensor-years, by which the false alarms are judged.
+time. The goal is at most one false alarm per sensor-year. The number of sensor-years is the number
+of sensors, multiplied by the length of all rows with readings, in years.
 """
 
 from collections.abc import Iterator, Sequence

@@ -74,7 +74,7 @@ DESIGNS = {str(each): each for each in (Design(*each) for each in product(WIDTHS
 class LeftOut(SplitExperiment):
     """The experiment LEFTOUT: regret R_T/T of `auto` with each `Design`.
 
-    In each group of recordings, the tests use the design that is the best one in all other groups.
+    On each group of recordings, `auto` is judged with the best design for all other groups.
     """
 
     name = "LEFTOUT"
@@ -135,7 +135,10 @@ def _rows(run: int, seed: int, place: str, split: TrainTestSplit) -> Iterator[Ro
 def _regret(
     name: str, field: SensorField, split: TrainTestSplit, varies: Any, **settings: Any
 ) -> float:
-    """Return a policy's mean regret on the test rows of LEFTOUT, in the recording's unit."""
+    """Return a policy's mean regret on the test rows of LEFTOUT, in the recording's unit.
+
+    `varies` marks the sensors of the recording that are in `field`.
+    """
     start = split.start + len(split.training) * split.interval
     policy = make_policy(name, field, **settings)
     return float(

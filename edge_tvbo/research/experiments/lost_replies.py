@@ -74,7 +74,7 @@ class LostReplies(SplitExperiment):
         ]
 
     def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the figure of LOSS: a bar with the regret for each disturbance at each place."""
+        """Draw the figure of LOSS: for each recording, a bar with the regret per disturbance."""
         axes = figure.subplots()
         at = np.arange(len(PLACES))
         kinds = results.values_of("disturbance")

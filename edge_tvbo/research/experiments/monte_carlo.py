@@ -46,7 +46,8 @@ def error_bound(variance: float, noise_variance: float, age: int, delta_b: float
     """Return the largest error that causes no reset in a compiled Monte Carlo run ([ET] lemma 3).
 
     `variance` is the posterior variance of the arm before the reading. `age` is t', the number of
-    readings since the last reset, including the present reading. `delta_b` is δ_B.
+    readings since the last reset, including the present reading. `delta_b` is δ_B, the parameter
+    of the event trigger.
     """
     union = log(pi**2 * age * age / (3.0 * delta_b))
     threshold = sqrt(2.0 * union) * sqrt(max(variance, 0.0))
@@ -76,7 +77,7 @@ def run_resetting_policy(
     regret: Array,
     ages: Int64Array,
 ) -> int:
-    """Run a resetting policy in Monte Carlo code; return the number of event-triggered resets.
+    """Run a resetting policy in compiled code; return the number of event-triggered resets.
 
     Parameters
     ----------
@@ -96,7 +97,8 @@ def run_resetting_policy(
     V : float64[T, M], mean, variance, bound : float64[M]
         Work arrays, which are overwritten.
     regret : float64[T], ages : int64[T]
-        Outputs: regret r_t of each interval, and t' of each reset by the event trigger, in order.
+        Outputs: the regret r_t of each interval; and for each reset by the event trigger, the
+        number of intervals since the previous one, or since the start.
 
     Notes
     -----

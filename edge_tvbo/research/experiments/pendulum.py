@@ -47,8 +47,8 @@ SEARCH_STARTS = 4  # number of local searches in `optimum`
 def spread(n: int) -> Array:
     """Return `n` controllers of the pendulum, spread evenly over the box, float64[n, 4].
 
-    The controllers are the same at every call. They follow the additive recurrence whose steps are
-    powers of 1/φ with φ⁵ = φ + 1 (M. Roberts, *The Unreasonable Effectiveness of Quasirandom
+    The controllers, which are the same at every call, follow the additive recurrence whose steps
+    are powers of 1/φ with φ⁵ = φ + 1 (M. Roberts, *The Unreasonable Effectiveness of Quasirandom
     Sequences*, 2018).
 
     >>> bool((spread(100) > LOWER).all() and (spread(100) < UPPER).all())
@@ -116,8 +116,9 @@ def optimum(friction: float) -> tuple[Array, float]:
     `friction` is the friction of the bearing in N m s/rad.
 
     The controller is the best result of four L-BFGS-B searches that start from the controllers of
-    `spread`, so the controller is the same at every call. If the LQR controller is in the box, the
-    best controller agrees with it to three digits, because the horizon is long.
+    `spread`, so the controller is the same at every call. If the linear-quadratic regulator is in
+    the box, this regulator and the best controller agree to three digits, because the horizon is
+    long.
 
     Raises
     ------

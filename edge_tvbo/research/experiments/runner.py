@@ -32,8 +32,8 @@ def run_experiment(
 ) -> list[Row]:
     """Return the rows of `runs` runs of an experiment; runs stored in `directory` are not repeated.
 
-    A row depends only on the seed and the number of the run. It is the same to the last bit for
-    every executor whose workers use one thread, even if the command was interrupted and continued.
+    A row depends only on the seed and the number of the run. Every executor whose workers use one
+    thread returns the same rows to the last bit, even if the command was interrupted and continued.
 
     Raises
     ------

@@ -51,6 +51,9 @@ def with_momentum(g: Array, epsilon: float, alpha: float) -> Array:
 
 
 def turning(g: Array, T: int, tau: float, rho: float) -> Array:
-    """Return the TTV sample field (with a transition), (T, M): row 0 of `g` turns into row 1."""
+    """Return the TTV sample field (with a transition), (T, M): row 0 of `g` turns into row 1.
+
+    In interval `tau`, both rows have the same share. A higher `rho` makes the transition slower.
+    """
     s = 1.0 / (1.0 + np.exp((tau - np.arange(T)) / rho))
     return np.outer(1.0 - s, g[0]) + np.outer(s, g[1])

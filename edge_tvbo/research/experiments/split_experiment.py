@@ -103,7 +103,7 @@ class SplitExperiment(Experiment):
         return {place: self._recording(source) for place, source in STREETS.items()}
 
     def _recording(self, source: str) -> Recording:
-        """Return the recording `source`, a dataset or CSV file in --data-dir."""
+        """Return the recording to be split; `source` names a dataset, or a CSV file to look up."""
         if not source.endswith(".csv.gz"):
             return self.data.load(source, "paper")
         directories = (*self.data.directories, *search_directories())

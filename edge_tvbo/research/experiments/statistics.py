@@ -97,7 +97,7 @@ def expect_less(text: str, differences: Mapping[str, Array]) -> Expectation:
     """Return the expectation that all `differences` have means below 0.
 
     `differences` maps k names to arrays of paired differences. The expectation holds if each mean
-    is significantly below 0. It fails if any mean is significantly above 0. Otherwise it is open.
+    is significantly below 0, fails if any mean is significantly above 0, and is otherwise open.
     Each mean is tested at the level `SIGNIFICANCE_LEVEL` / k. The result states the test that
     contradicts the expectation most.
     """

@@ -25,8 +25,8 @@ class RecordedField:
     Parameters
     ----------
     recording : Recording
-        Readings of the sensors. `observed` must mark the gaps, because the gaps in the training
-        rows are filled once more, with values that do not depend on the last quarter.
+        Readings of the sensors. `observed` must mark the gaps: in the training rows, the values in
+        gaps are replaced by values that do not depend on the last quarter.
 
     Raises
     ------
@@ -59,7 +59,7 @@ class RecordedField:
     def intervals_after(self, t: int) -> int:
         """Return how many intervals pass from interval `t` to the field's next recorded interval.
 
-        The number is more than 1 if rows without readings follow interval `t`. It is 1 for the last
+        The number is more than 1 if rows without readings follow interval `t`, and 1 for the last
         interval.
         """
         return int(self._rows[t + 1] - self._rows[t]) if t + 1 < self.horizon else 1

@@ -84,7 +84,7 @@ def regret_figure(summary: ComparisonSummary, width: float = WIDE) -> Figure:
 
 
 def shared_heat_map(summary: ComparisonSummary) -> str:
-    """Return the heat map behind all raster figures; the page must contain it exactly once."""
+    """Return the heat map that each `raster_figure` uses; the page must contain it exactly once."""
     order, rows = _order(summary), summary.replayed[_first(summary) :]
     behind = summary.behind[_first(summary) :, order]
     observed = summary.backtest.recording.observed[rows][:, order]
@@ -192,9 +192,9 @@ class Calibration(NamedTuple):
 def calibrations(summary: ComparisonSummary) -> list[Calibration]:
     """Return the calibration of each policy that has a model, for the report's figures.
 
-    A calibration is computed from the replies of all seeds. There is none if several sensors are
-    activated in an interval: a replay records only the reply of the best of them, and replies that
-    are selected by their values do not show the calibration.
+    A calibration is computed from the replies of all seeds. If several sensors are activated in an
+    interval, the list is empty: a replay then records only the reply of the best sensor, and
+    replies that are chosen by their values do not show the calibration.
     """
     if summary.backtest.pace.per_interval > 1:
         return []
@@ -291,7 +291,7 @@ def _order(summary: ComparisonSummary) -> NDArray[np.intp]:
 
 
 def _is_best(summary: ComparisonSummary) -> NDArray[np.bool_]:
-    """Return whether each sensor was read and had the best reading, (T, M), for a figure."""
+    """Return, for a figure, a mask (T, M) of the sensors with the best reading in each row."""
     observed = summary.backtest.recording.observed[summary.replayed]
     return np.asarray(observed & (summary.behind == 0.0))
 
@@ -327,7 +327,8 @@ def _field_canvas(
 ) -> Canvas:
     """Return the heat map of a figure, with a row for each sensor.
 
-    If there is no room for all names, the sensors that are most frequent in `arms` are named.
+    `rank` has the number of each sensor's row. If there is no room for all names, the sensors that
+    are most frequent in `arms` are named.
     """
     M = len(rank)
     sensors = [_shortened(each, width) for each in summary.backtest.recording.named_sensors]

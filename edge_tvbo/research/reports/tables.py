@@ -67,7 +67,10 @@ def picks(summary: ComparisonSummary) -> str:
 
 
 def cells(summary: ComparisonSummary) -> list[tuple[str, ...]]:
-    """Return the rows of the comparison table under `HEADINGS`; the last row is `ALL_SENSORS`."""
+    """Return the comparison table without `HEADINGS`: a row for each policy, and `ALL_SENSORS`.
+
+    The row `ALL_SENSORS` shows what it costs to activate all sensors in each interval.
+    """
     rows = [
         (
             row.name,

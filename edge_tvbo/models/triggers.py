@@ -176,7 +176,7 @@ class ErrorBound(_EventTrigger):
         self.noise_cap = noise_cap
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply; return whether its error or the trigger's age shows a stale model."""
+        """Count a reply; return whether the model is stale: its error or its age is too large."""
         self.age += 1
         threshold = self.threshold(self.age, reply.std)
         stale = self._resets(abs(reply.y - reply.mean) > threshold)

@@ -221,13 +221,13 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
         yield "number", DetectedSensor(above[-1], "/".join([*above[:-1], PLACEHOLDER, *below]), ())
     elif keys := tuple(key for key in _keys(payload) if quantity_of(key)):
         yield "json", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), keys)
-    elif above and quantity_of(above[-1]) and not _is_part(last):
+    elif above and quantity_of(above[-1]) and _may_name_sensor(last):
         yield "number", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), ())
 
 
-def _is_part(level: str) -> bool:
-    """Return whether `level`, which follows a quantity in a topic, cannot be a sensor's name."""
-    return level.startswith("$") or level.lower() in _PARTS
+def _may_name_sensor(level: str) -> bool:
+    """Return whether `level`, the last level of a topic, may be the name of a sensor."""
+    return not level.startswith("$") and level.lower() not in _PARTS
 
 
 def _keys(payload: bytes) -> Iterable[str]:

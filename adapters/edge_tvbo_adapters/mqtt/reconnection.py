@@ -214,9 +214,9 @@ class Reconnection:
         return ConnectionProblem(
             f"another client seems to use the client id {self._client_id!r} too: the broker "
             "accepts connections, but ends every session within seconds; if the other client is a "
-            "second daemon of this instance, stop it or set another `instance` for it; else set "
-            "mqtt.client_id to an id that no other client uses; if the broker uses logins as "
-            f"client ids, add a second login as [mqtt.readonly]{or_message or ''}",
+            "second daemon of this instance, stop it, or give it another `instance`; otherwise, "
+            "set mqtt.client_id to an id that no other client uses, or, if the broker uses logins "
+            f"as client ids, add a second login as [mqtt.readonly]{or_message or ''}",
             Code.CLIENT_ID,
             lasting=True,
         )

@@ -24,8 +24,8 @@ from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.research import random_fields
 from edge_tvbo.research.confidence import block_means
-from edge_tvbo.research.experiments import sample_fields
 from edge_tvbo.research.experiments.auto_cases import (
     BEHIND,
     BEST_SENSOR,
@@ -110,7 +110,7 @@ class AutoExperiment(SplitExperiment):
 
     @cached_property
     def _factor(self) -> Array:
-        return sample_fields.factor(self._grid.kernel)
+        return random_fields.factor(self._grid.kernel)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         generator = np.random.default_rng([seed, 100, run])
@@ -127,13 +127,13 @@ class AutoExperiment(SplitExperiment):
 
     def _on_fields(self, run: int, generator: np.random.Generator) -> Iterator[Row]:
         T = self._horizon
-        g = sample_fields.draws(self._factor, T, generator)
+        g = random_fields.draws(self._factor, T, generator)
         noise = generator.standard_normal(T) * NOISE_VARIANCE**0.5
         for change, rate in kinds_of_change().items():
             if isinstance(rate, int):
                 f = g[np.arange(T) // rate]
             else:
-                f = sample_fields.drifting(g, rate) if rate else np.repeat(g[:1], T, axis=0)
+                f = random_fields.drifting(g, rate) if rate else np.repeat(g[:1], T, axis=0)
             rows = self._rows_on_field(run, change, np.ascontiguousarray(f), noise)
             yield from _with_differences(rows)
 

@@ -18,7 +18,7 @@ from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Policy
-from edge_tvbo.research.experiments import sample_fields
+from edge_tvbo.research import random_fields
 from edge_tvbo.research.experiments.base import (
     Drawing,
     Expectation,
@@ -128,8 +128,8 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         """Values (T, M) of E0's two fields that change with time, by the label of the kernel."""
         generator = self._generator(0, DRAW)
         return {
-            label: sample_fields.drifting(
-                sample_fields.draws(_factor(kernel), HORIZON, generator), EPSILON
+            label: random_fields.drifting(
+                random_fields.draws(_factor(kernel), HORIZON, generator), EPSILON
             )
             for label, kernel in KERNELS.items()
         }
@@ -158,7 +158,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         for theta, colour in ((SHORT, "C3"), (LONG, "C0")):
             gain = results.mean("information gain", of=f"length scale {theta:g}")
             factor = _factor(SpatialKernel(math.inf, theta))
-            for at, f in enumerate(sample_fields.draws(factor, 3, generator)):
+            for at, f in enumerate(random_fields.draws(factor, 3, generator)):
                 text = f"length scale {theta:g}, γ = {gain:.1f} nats" if not at else None
                 axes.plot(PLACES, f, color=colour, label=text)
         axes.set(xlabel="x", ylabel="f(x)", title="[M24] figure 2.1: samples of two length scales")
@@ -222,13 +222,13 @@ def _line(kernel: SpatialKernel) -> SensorField:
 
 
 def _factor(kernel: SpatialKernel) -> Array:
-    return sample_fields.factor(_line(kernel).kernel)
+    return random_fields.factor(_line(kernel).kernel)
 
 
 def _policy_before_reading() -> tuple[Policy, Array]:
     """Return E0's policy ET-GP-UCB after readings at the places `SEEN`, and the true values."""
     field = _line(KERNELS[SMOOTH])
-    f = sample_fields.draws(sample_fields.factor(field.kernel), 1, np.random.default_rng(3))[0]
+    f = random_fields.draws(random_fields.factor(field.kernel), 1, np.random.default_rng(3))[0]
     policy = make_policy("et-gp-ucb", field, delta_b=0.1, seed=0)
     for arm in SEEN:
         policy.observe(arm, float(f[arm]))

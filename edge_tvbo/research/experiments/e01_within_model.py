@@ -17,7 +17,7 @@ from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.triggers import BlockBounds
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.research.experiments import sample_fields
+from edge_tvbo.research import random_fields
 from edge_tvbo.research.experiments.base import (
     Cell,
     Expectation,
@@ -175,10 +175,10 @@ differ by more than three standard errors.
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         generator = self._generator(seed, run)
-        g = sample_fields.draws(self._factor, HORIZON, generator)
+        g = random_fields.draws(self._factor, HORIZON, generator)
         noise = generator.standard_normal(HORIZON) * NOISE_VARIANCE**0.5
         for rate, column in zip(RATES, COLUMNS, strict=False):
-            f = sample_fields.drifting(g, rate)
+            f = random_fields.drifting(g, rate)
             for case in (*_with_rate(rate), *_event_triggered()):
                 yield self._row(run, case, column, f, noise)
         for wrong_rate, column in ((0.001, COLUMNS[3]), (0.2, COLUMNS[4])):

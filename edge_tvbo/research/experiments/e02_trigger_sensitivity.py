@@ -15,7 +15,7 @@ from typing import Any
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy
-from edge_tvbo.research.experiments import sample_fields
+from edge_tvbo.research import random_fields
 from edge_tvbo.research.experiments.base import (
     Cell,
     Expectation,
@@ -127,10 +127,10 @@ fields, so the differences of these cells from the paper are not independent.
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         generator = self._generator(seed, run)
-        g = sample_fields.draws(self._factor, HORIZON, generator)
+        g = random_fields.draws(self._factor, HORIZON, generator)
         noise = generator.standard_normal(HORIZON) * NOISE_VARIANCE**0.5
         for rate in RATES:
-            f = sample_fields.drifting(g, rate)
+            f = random_fields.drifting(g, rate)
             for delta_b in TABLE:
                 for keeps, keep_last in KEEP_LAST.items():
                     policy = make_policy(

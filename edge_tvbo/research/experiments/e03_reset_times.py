@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.research.experiments import sample_fields
+from edge_tvbo.research import random_fields
 from edge_tvbo.research.experiments.base import (
     Drawing,
     Expectation,
@@ -155,13 +155,13 @@ Differences from the paper:
 
         generator = self._generator(seed, run)
         M = len(self._field)
-        g = sample_fields.draws(self._factor, HORIZON, generator)
+        g = random_fields.draws(self._factor, HORIZON, generator)
         noise = generator.standard_normal(HORIZON) * NOISE_VARIANCE**0.5
         widths = np.array([BETA.width(t, 0) for t in range(1, HORIZON + 1)])
         V, (mean, variance, bound) = np.empty((HORIZON, M)), np.empty((3, M))
         regret, ages = np.empty(HORIZON), np.empty(HORIZON, np.int64)
         for rate, period in PERIODS.items():
-            f = sample_fields.drifting(g, rate)
+            f = random_fields.drifting(g, rate)
             numbers = {}
             for rule in _reset_rules(period):
                 label, every, lower, upper, keep_last = rule

@@ -16,7 +16,7 @@ from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
-from edge_tvbo.research.experiments import sample_fields
+from edge_tvbo.research import random_fields
 from edge_tvbo.research.experiments.base import (
     Expectation,
     Experiment,
@@ -82,7 +82,7 @@ statements in the abstract and in section 5 of the paper.
 
     @cached_property
     def _factors(self) -> dict[str, Any]:
-        return {label: sample_fields.factor(field.kernel) for label, field in self._fields.items()}
+        return {label: random_fields.factor(field.kernel) for label, field in self._fields.items()}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
         """Test the order of the policies in E7, and the cost of a rate that is too high or 0."""
@@ -151,9 +151,9 @@ statements in the abstract and in section 5 of the paper.
         generator = self._generator(seed, run)
         noise = generator.standard_normal(HORIZON) * NOISE_VARIANCE**0.5
         for kernel, field in self._fields.items():
-            g = sample_fields.draws(self._factors[kernel], HORIZON, generator)
+            g = random_fields.draws(self._factors[kernel], HORIZON, generator)
             for rate in RATES:
-                f = sample_fields.drifting(g, rate)
+                f = random_fields.drifting(g, rate)
                 for name, given, settings in _policies(kernel, rate):
                     policy = make_policy(
                         name, field, window=HORIZON, beta=BETA, seed=run, **settings

@@ -14,7 +14,7 @@ from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy
-from edge_tvbo.research.experiments import sample_fields
+from edge_tvbo.research import random_fields
 from edge_tvbo.research.experiments.base import (
     Expectation,
     Experiment,
@@ -102,7 +102,7 @@ claims are statements of its text.
 
     @cached_property
     def _factor(self) -> Any:
-        return sample_fields.factor(next(iter(self._fields.values())).kernel)
+        return random_fields.factor(next(iter(self._fields.values())).kernel)
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
         """Compare the growing β with constants; test how the best constant depends on ε."""
@@ -146,11 +146,11 @@ claims are statements of its text.
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         generator = self._generator(seed, run)
-        g = sample_fields.draws(self._factor, T_SLOW, generator)
+        g = random_fields.draws(self._factor, T_SLOW, generator)
         noise = generator.standard_normal(T_SLOW)
         for setting in SETTINGS:
             T = setting.horizon
-            f = sample_fields.drifting(g[:T], setting.rate)
+            f = random_fields.drifting(g[:T], setting.rate)
             schedules: dict[str, Any] = {f"{beta:g}": beta for beta in setting.betas}
             for label, beta in {**schedules, GROWING: LogBeta(0.8, 4.0)}.items():
                 policy = make_policy(

@@ -22,7 +22,7 @@ from edge_tvbo.models.temporal_models import FittableModel, TimeVarying
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.upper_confidence import UpperConfidence
-from edge_tvbo.research.experiments import sample_fields
+from edge_tvbo.research import random_fields
 from edge_tvbo.research.experiments.base import (
     Expectation,
     ResultTable,
@@ -130,7 +130,7 @@ recommends the TTV model only if its parameters τ and ρ are roughly known.
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         generator = self._generator(seed, run)
-        g = sample_fields.draws(self._factor, HORIZON + 1, generator)
+        g = random_fields.draws(self._factor, HORIZON + 1, generator)
         noise = generator.standard_normal(HORIZON) * SIGMA
         for label, data in DATA.items():
             f = _field_of(data.kernel, g)
@@ -157,11 +157,11 @@ recommends the TTV model only if its parameters τ and ρ are roughly known.
 def _field_of(kernel: FittableModel, g: Array) -> Array:
     match kernel:
         case TimeVarying(epsilon):
-            return sample_fields.drifting(g[:-1], epsilon)
+            return random_fields.drifting(g[:-1], epsilon)
         case Momentum(epsilon, alpha):
-            return sample_fields.with_momentum(g, epsilon, alpha)
+            return random_fields.with_momentum(g, epsilon, alpha)
         case Sigmoid(tau, rho):
-            return sample_fields.turning(g, HORIZON, tau, rho)
+            return random_fields.turning(g, HORIZON, tau, rho)
     raise AssertionError(kernel)
 
 

@@ -5,7 +5,7 @@ from functools import cached_property
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.research.experiments import sample_fields
+from edge_tvbo.research import random_fields
 from edge_tvbo.research.experiments.base import Experiment
 from edge_tvbo.simulation.dataset_lookup import DataSource
 
@@ -28,4 +28,4 @@ class GridExperiment(Experiment):
 
     @cached_property
     def _factor(self) -> Array:
-        return sample_fields.factor(self._field.kernel)
+        return random_fields.factor(self._field.kernel)

@@ -1,7 +1,7 @@
 """Problems whose fields are drawn from the models of the papers, on a grid of 10 x 10 places.
 
 The prior is a squared exponential with the length scale 0.2 on [0, 1]², and the noise variance is
-0.01, as in [B16] section 5. `experiments.sample_fields` draws the fields.
+0.01, as in [B16] section 5. `research.random_fields` draws the fields.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ import numpy as np
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.research.experiments import sample_fields
+from edge_tvbo.research import random_fields
 from edge_tvbo.research.problems import GridTruth
 
 SIDE, HORIZON, NOISE_VARIANCE = 10, 200, 0.01
@@ -43,7 +43,7 @@ class SampledField:
 
     def truth(self, generator: np.random.Generator) -> GridTruth:
         """Return the values of one sampled field, which follows the law of the problem."""
-        return GridTruth(self._law(sample_fields.draws(_factor(), self.horizon + 1, generator)))
+        return GridTruth(self._law(random_fields.draws(_factor(), self.horizon + 1, generator)))
 
 
 @cache
@@ -53,7 +53,7 @@ def _grid() -> SensorField:
 
 @cache
 def _factor() -> Array:
-    return sample_fields.factor(_grid().kernel)
+    return random_fields.factor(_grid().kernel)
 
 
 def static() -> SampledField:
@@ -63,12 +63,12 @@ def static() -> SampledField:
 
 def tv_slow() -> SampledField:
     """Return the problem of a sampled field that changes slowly: the TV model with ε = 0.01."""
-    return SampledField(lambda g: sample_fields.drifting(g[1:], SLOW))
+    return SampledField(lambda g: random_fields.drifting(g[1:], SLOW))
 
 
 def tv_fast() -> SampledField:
     """Return the problem of a sampled field that changes fast: the TV model with ε = 0.05."""
-    return SampledField(lambda g: sample_fields.drifting(g[1:], FAST))
+    return SampledField(lambda g: random_fields.drifting(g[1:], FAST))
 
 
 def injection() -> SampledField:
@@ -85,7 +85,7 @@ def injection() -> SampledField:
 
 def momentum() -> SampledField:
     """Return the problem of a sampled field that changes with momentum (the MTV model)."""
-    return SampledField(lambda g: sample_fields.with_momentum(g, *MOMENTUM))
+    return SampledField(lambda g: random_fields.with_momentum(g, *MOMENTUM))
 
 
 def transition() -> SampledField:
@@ -93,7 +93,7 @@ def transition() -> SampledField:
 
     def turn(g: Array) -> Array:
         T = len(g) - 1
-        return sample_fields.turning(g, T, T / 2, T / 10)
+        return random_fields.turning(g, T, T / 2, T / 10)
 
     return SampledField(turn)
 

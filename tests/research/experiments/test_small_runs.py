@@ -14,6 +14,7 @@ from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.temporal_models import TimeVarying
 from edge_tvbo.policy import make_policy
+from edge_tvbo.research import random_fields
 from edge_tvbo.research.experiments import (
     e01_within_model,
     e02_trigger_sensitivity,
@@ -22,7 +23,6 @@ from edge_tvbo.research.experiments import (
     e07_synthetic,
     e09_constant_beta,
     e10_model_mismatch,
-    sample_fields,
 )
 from edge_tvbo.research.experiments.base import Cell, PublishedValue, Row, run_generator
 from edge_tvbo.research.experiments.inverse_gamma import fit_inverse_gamma
@@ -165,8 +165,8 @@ def test_compiled_policies_choose_as_the_public_ones(seed):
     T, beta = 150, LogBeta(0.4, 4.0)
     field = grid(8, SpatialKernel(math.inf, 0.2), 0.02)
     generator = run_generator("E3", seed, 0)
-    f = sample_fields.drifting(
-        sample_fields.draws(sample_fields.factor(field.kernel), T, generator), 0.05
+    f = random_fields.drifting(
+        random_fields.draws(random_fields.factor(field.kernel), T, generator), 0.05
     )
     noise = generator.standard_normal(T) * 0.02**0.5
     widths = np.array([beta.width(t, 0) for t in range(1, T + 1)])
@@ -237,10 +237,10 @@ def test_one_run_has_no_difference_in_standard_errors():
     assert standard_errors_apart(cell, PublishedValue({}, "n", 1.0, 0.3, 50)) is None
 
 
-def test_sample_fields_have_unit_variance_and_the_right_memory():
+def test_random_fields_have_unit_variance_and_the_right_memory():
     g = np.random.default_rng(0).standard_normal((400, 500))
 
-    drifting, moving = sample_fields.drifting(g, 0.1), sample_fields.with_momentum(g, 0.95, 0.9)
+    drifting, moving = random_fields.drifting(g, 0.1), random_fields.with_momentum(g, 0.95, 0.9)
 
     for f, model in ((drifting, TimeVarying(0.1)), (moving, Momentum(0.95, 0.9))):
         assert f.var() == pytest.approx(1.0, abs=0.05)
@@ -249,7 +249,7 @@ def test_sample_fields_have_unit_variance_and_the_right_memory():
             expected = float(model.kernel(np.zeros(1), np.full(1, lag))[0, 0])
             assert correlation == pytest.approx(expected, abs=tolerance)
     assert len(moving) == len(g) - 1
-    turned = sample_fields.turning(g, 200, 100.0, 5.0)
+    turned = random_fields.turning(g, 200, 100.0, 5.0)
     np.testing.assert_allclose(turned[0], g[0], atol=1e-6)
     np.testing.assert_allclose(turned[-1], g[1], atol=1e-6)
 

@@ -18,7 +18,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from math import ceil
 from pathlib import Path
 from shlex import quote
@@ -437,11 +437,12 @@ def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
     """
     if not path.exists():
         raise DataError(f"{path}: {kind.missing}")
-    connection = _open(path)
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version == len(kind.schemas):
-        return connection
-    connection.close()
+    with ExitStack() as unless_readable:
+        connection = unless_readable.enter_context(closing(_open(path)))
+        version = _pragma(connection, "user_version")
+        if version == len(kind.schemas):
+            unless_readable.pop_all()
+            return connection
     if version < 0:
         raise _damage(f"the file has format {version}")
     program = (
@@ -458,12 +459,18 @@ def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
 def _open(path: Path) -> sqlite3.Connection:
     """Open a batch database for reading; in a read-only directory, declare the file immutable."""
     uri = path.absolute().as_uri()
-    connection = sqlite3.connect(f"{uri}?mode=ro", uri=True)
     try:
-        connection.execute("SELECT count(*) FROM sqlite_schema")
+        return _open_checked(f"{uri}?mode=ro")
     except sqlite3.OperationalError:
-        connection.close()
         if path.with_name(f"{path.name}-wal").exists():
             raise
-        connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
+        return _open_checked(f"{uri}?mode=ro&immutable=1")
+
+
+def _open_checked(uri: str) -> sqlite3.Connection:
+    """Open a batch database, and read its schema: SQLite reads no file before the first query."""
+    with ExitStack() as unless_readable:
+        connection = unless_readable.enter_context(closing(sqlite3.connect(uri, uri=True)))
+        connection.execute("SELECT count(*) FROM sqlite_schema")
+        unless_readable.pop_all()
     return connection

@@ -465,6 +465,26 @@ def test_a_schema_that_is_not_utf_8_counts_as_damage(tmp_path, intact, caplog):
     assert any("is damaged: malformed database schema; " in line for line in caplog.messages)
 
 
+@pytest.mark.parametrize("format_number", [0x80, 0x01])
+def test_a_file_that_cannot_be_read_is_not_kept_open(tmp_path, intact, format_number):
+    path = HISTORY.file(str(tmp_path), "k")
+    damaged = [
+        with_a_changed_byte(intact, at, intact[at] ^ 0x80) for at in schema_positions(intact)
+    ]
+    for content in [*damaged, with_a_changed_byte(intact, USER_VERSION_AT, format_number)]:
+        path.write_bytes(content)
+        try:
+            HistoryReader(str(tmp_path), "k").close()
+        except DataError as error:  # its traceback keeps the local variables alive
+            assert str(path) not in open_files(), error
+
+
+def open_files():
+    """Return the paths of the files that this process has open."""
+    descriptors = Path("/proc/self/fd").iterdir()
+    return {str(each.readlink()) for each in descriptors if each.is_symlink()}
+
+
 def test_a_negative_format_counts_as_damage(tmp_path, intact, caplog):
     path = HISTORY.file(str(tmp_path), "k")
     path.write_bytes(with_a_changed_byte(intact, USER_VERSION_AT, 0x80))

@@ -129,8 +129,8 @@ class AlertMonitor:
         Parameters
         ----------
         hotspot : (float, float) or None
-            Posterior mean and standard deviation of the hot spot. None before the first reading of
-            the model; in this case, an alert by a reading can begin, but no alert ends.
+            Posterior mean and standard deviation of the hot spot. None before the model has
+            its first reading: until then, a reading can begin an alert, but no alert ends.
         hidden : bool array (M,)
             Sensors that are ignored or excluded; their readings do not count.
         at : float

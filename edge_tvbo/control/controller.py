@@ -265,9 +265,10 @@ class Controller:
 
     @property
     def newest(self) -> int:
-        """Highest number of an interval that may have begun for the controller; -1 if none has.
+        """Highest number of an interval that the controller has begun; -1 if there is none.
 
-        The numbers of intervals that passed during a downtime of the daemon do not count.
+        After a kill, it is the highest number that the killed process may have begun. The numbers
+        of intervals that passed during a downtime of the daemon do not count.
         """
         return self._state.used - self._state.skipped
 
@@ -307,7 +308,7 @@ class Controller:
 
     @property
     def fault_limit(self) -> str:
-        """Why the controller reports no further fault, in words; "" if it does report faults."""
+        """Why this controller's fault detector reports no further fault; "" if it reports faults."""
         return limit_text(self._state.faults)
 
     def is_ignored(self, sensor: str) -> bool:

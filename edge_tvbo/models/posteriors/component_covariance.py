@@ -190,7 +190,7 @@ class DenseCovariance:
         return {"covariance": np.zeros((size, size))}
 
     def check(self, state: State) -> None:
-        """Raise `SnapshotError` unless `state` holds a possible dense covariance."""
+        """Raise `SnapshotError` unless `state` holds a valid dense covariance."""
         check_covariances("covariance", self._P, state)
 
     def follow_arrays(self) -> None:

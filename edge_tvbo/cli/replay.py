@@ -157,7 +157,7 @@ def replay(
         if seeds > 1:
             raise ConfigError("--via mqtt replays once; remove --seeds.")
         if source["config"] or source["interval"]:
-            raise ConfigError("--via mqtt replays only a --dataset; remove CONFIG, CSV and --interval.")
+            raise ConfigError("--via mqtt replays a --dataset; remove CONFIG, CSV and --interval.")
         result = _replay_over_mqtt(backtest, policy, settings, host, port, speed, source)
     page = _write_report(backtest, [result], out)
     show([result], as_json)

@@ -1,4 +1,4 @@
-"""Types of the values of settings that TOML does not have: durations, sizes, secrets, hosts and MQTT topics.
+"""Types of values that TOML does not have: durations, sizes, secrets, hosts and MQTT topics.
 
 Each parser takes a TOML value and returns the value of the setting. For an invalid value, it raises
 `ValueError` with a hint, which may be empty. The description of the allowed values is declared

@@ -308,7 +308,7 @@ class Controller:
 
     @property
     def fault_limit(self) -> str:
-        """Why this controller's fault detector reports no further fault; "" if it reports faults."""
+        """Why the controller's fault detector reports no further fault; "" if it reports faults."""
         return limit_text(self._state.faults)
 
     def is_ignored(self, sensor: str) -> bool:

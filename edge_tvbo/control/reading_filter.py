@@ -130,16 +130,18 @@ class ReadingFilter:
         report the time in whole seconds. The first reply to an activation is no duplicate in these
         cases:
 
-        - Its payload contains no time. The reply may arrive in the same batch as the reading before
-          the activation, and then has the time of the activation.
+        - Its payload contains no time.
         - Its time is in whole seconds, and the last reading arrived a short time ago. The sensor
           may have measured twice in the same second.
+
+        A reading with the arrival time of the activation is no reply, because it was read in the
+        same batch as the reading that led to the activation.
         """
         if reading.value != self.values[arm]:
             return False
         received = self.received[arm]
         is_soon = reading.received - received < DUPLICATE_WINDOW_S
-        is_reply = activated_at is not None and received <= activated_at <= reading.received
+        is_reply = activated_at is not None and received <= activated_at < reading.received
         if reading.stamped:
             may_be_new = is_reply and is_soon and reading.at.is_integer()
             return reading.at == self.measured[arm] and not may_be_new

@@ -115,11 +115,10 @@ def on_reading():
 
 @pytest.mark.parametrize("stamp", ["unstamped", "whole seconds", "milliseconds"])
 @given(
-    st.lists(st.sampled_from([0.0, 0.001, 0.1, 0.999, 1.5]), min_size=2, max_size=12),
+    st.lists(st.sampled_from([1e-6, 0.001, 0.1, 0.999, 1.5]), min_size=2, max_size=12),
     st.floats(-3.0, 3.0),
 )
 def test_each_first_reply_counts_although_the_value_stays_the_same(stamp, delays, skew):
-    """A reply in the same batch as the reading before it has the time of its activation."""
     it, activation = on_reading()
     now = NOW
     for delay in delays:
@@ -129,6 +128,20 @@ def test_each_first_reply_counts_although_the_value_stays_the_same(stamp, delays
         (activation,) = activations(it.handle(reply))
     assert it.health().answered == len(delays)
     assert it.health().refused == {}
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+def test_a_copy_in_the_same_batch_is_no_reply_to_the_next_activation(stamped):
+    """One batch has one time of arrival, and the first reply in it activates the next sensor."""
+    it, activation = on_reading()
+    replies = []
+    while activation.sensor not in {each.sensor for each in replies}:
+        replies.append(Reading(activation.sensor, 0.5, NOW, NOW, stamped))
+        (activation,) = activations(it.handle(replies[-1]))
+    (copy,) = (each for each in replies if each.sensor == activation.sensor)
+    assert activations(it.handle(copy)) == []
+    assert it.health().refused == {"duplicate": 1}
+    assert it.health().answered == it.policy.observations == len(replies)
 
 
 @given(st.floats(2.0, 1e5), st.floats(0.0, 1.0))

@@ -168,12 +168,11 @@ class Session:
         elif self.state is not SessionState.CLOSED:
             try:
                 if mask & selectors.EVENT_READ or self._pending():
-                    # After the first message, the others are read together, to save time.
-                    first = self._read(1)
-                    yield from first
-                    others = self._read(MAX_BATCH - len(first)) if first else []
-                    yield from others
-                    self._acknowledge([*first, *others])
+                    # All messages are read before the first is handled: none of them can reply
+                    # to an activation that one of them causes.
+                    messages = self._read()
+                    yield from messages
+                    self._acknowledge(messages)
                 self._write(mask, now)
             except Exception as error:  # paho does not catch the errors of its parser
                 self.problem = not_mqtt(self._mqtt, repr(error))
@@ -352,14 +351,14 @@ class Session:
             self._next_check = now + KEEPALIVE_CHECK_S
             self._client.loop_misc()
 
-    def _read(self, most: int) -> list[MQTTMessage]:
-        """Read packets of the session, and return the messages in them.
+    def _read(self) -> list[MQTTMessage]:
+        """Read packets of the session, and return the messages in them, at most `MAX_BATCH`.
 
-        The method stops at a packet without a message, or after `most` messages.
+        The method stops at a packet without a message.
         """
         messages = self._messages = []
         more = True
-        while more and len(messages) < most:
+        while more and len(messages) < MAX_BATCH:
             before = len(messages)
             is_open = self._client.loop_read() == MQTTErrorCode.MQTT_ERR_SUCCESS
             more = is_open and (len(messages) > before or self._pending())

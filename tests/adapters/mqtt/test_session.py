@@ -140,6 +140,21 @@ def test_messages_are_returned_in_order_and_a_batch_is_bounded(connected):
     assert max(counts) <= MAX_BATCH
 
 
+def test_a_message_that_arrives_while_another_is_handled_is_read_in_the_next_turn(connected):
+    """So a reply to an activation has a later time of arrival than this activation."""
+    connected.broker.sendall(publish("a", b"1"))
+    with selectors.DefaultSelector() as selector:
+        selector.register(*connected.session.interest())
+        assert selector.select(TIMEOUT_S)
+        messages = connected.session.service(selectors.EVENT_READ, time.monotonic())
+        assert next(messages).payload == b"1"
+        connected.broker.sendall(publish("a", b"2"))
+        assert selector.select(TIMEOUT_S)
+    assert list(messages) == []
+    connected.turn(1.0)
+    assert [each.payload for each in connected.messages] == [b"2"]
+
+
 def test_a_message_is_acknowledged_when_the_caller_has_taken_all(connected):
     connected.broker.sendall(publish("a", b"1", qos=1, packet_id=258))
     with selectors.DefaultSelector() as selector:

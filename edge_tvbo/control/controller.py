@@ -147,7 +147,6 @@ class Controller:
         self._selection = SensorSelection(self._state, with_text=with_text)
         self._skipping = policy if isinstance(policy, SkippingPolicy) else None
         self._has_set_time = False  # whether this controller has set the policy's time
-        self._clock_set_forward = False  # since the policy's time was set
 
     def handle(self, event: Event) -> list[Command]:
         """Update the controller after `event`; return the commands to carry out, in order."""
@@ -156,7 +155,7 @@ class Controller:
             case Reading():
                 if state.paused and self.settings.follows_readings:
                     self._set_time(event.received)  # during a pause, no new interval sets the time
-                elif self._clock_set_forward and state.model_time is not None:
+                elif state.clock_set_forward and state.model_time is not None:
                     self._set_time(state.model_time)  # a step after a boot may end a downtime
                 commands, reply = self._readings.handle(event)
                 return commands + self._handle_reply(reply) if reply else commands
@@ -191,7 +190,7 @@ class Controller:
                 return []
             case ClockStepped(by=by, at=at):
                 state.shift_timestamps(by, at)
-                self._clock_set_forward |= by > 0.0
+                state.clock_set_forward |= by > 0.0
                 return []
             case ClockUnset():
                 state.filter.clock_is_set = False
@@ -490,7 +489,7 @@ class Controller:
         elif state.model_time is not None:
             self.policy.pass_time(max(0.0, at - state.model_time))
         state.model_time = at
-        self._clock_set_forward = False
+        state.clock_set_forward = False
 
     def _begin_interval(self, at: float) -> list[Command]:
         self._state.began = at

@@ -91,6 +91,7 @@ class FieldState:
         self.began = 0.0
         self.selected = -1
         self.model_time: float | None = None  # time up to which time has passed for the model
+        self.clock_set_forward = False  # since the model's time was set
         self.paused = False
         self.online = True
         self.timeout_counts = True  # whether a time-out counts as a failure of its sensor
@@ -166,6 +167,10 @@ class FieldState:
         }
         if self.model_time is not None:
             state["model_time"] = self.model_time
+        if self.clock_set_forward:
+            state["clock_set_forward"] = 1
+        if self.skipped:
+            state["skipped"] = self.skipped
         if self.undelivered:
             state["undelivered"] = self.undelivered
         if self.activations.awaited:
@@ -195,7 +200,8 @@ class FieldState:
         M = len(self.sensors)
         held = ControllerState.decode(read_bytes(state, "progress"), M)
         activations = ActivationsState.decode(state, held, M)
-        undelivered = _undelivered(state)
+        undelivered, skipped = _count(state, "undelivered"), _count(state, "skipped")
+        clock_set_forward = bool(_count(state, "clock_set_forward"))
         ratio = self._interval_ratio(state)
         model_time = _model_time(state)
         recalled = read_names(state, "recalled") if "recalled" in state else None
@@ -209,11 +215,11 @@ class FieldState:
             part.restore(state)
         self._restore_sensors(held)
         self._restore_counters(held, undelivered)
-        self.interval = self.used = held.interval
-        self.skipped = 0
+        self.interval, self.skipped = held.interval, skipped
+        self.used = held.interval + skipped
         self.began = held.began
         self.selected = held.selected
-        self.model_time = model_time
+        self.model_time, self.clock_set_forward = model_time, clock_set_forward
         self.timeout_counts = False  # a reply may have been lost
         self.activations.restore(activations)
         self._scale_intervals(ratio)
@@ -241,10 +247,11 @@ class FieldState:
         state = decode_snapshot(SNAPSHOT_KIND, None, blob)
         held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
         begun = ActivationsState.decode(state, held, MAX_COUNT).begun
-        undelivered = _undelivered(state)
+        undelivered, skipped = _count(state, "undelivered"), _count(state, "skipped")
+        clock_set_forward = bool(_count(state, "clock_set_forward"))
         ratio = self._interval_ratio(state)
         model_time = _model_time(state)
-        resets = read_count(state, "resets") if "resets" in state else 0
+        resets = _count(state, "resets")
         policy = read_bytes(state, "policy")
         changed_from = self._former_unit(state)
         self.former_unit = changed_from or _unit(state, "former_unit")
@@ -269,7 +276,8 @@ class FieldState:
         self.activations.begun = begun
         self._scale_intervals(ratio)
         self.policy.resets = resets
-        self.model_time = model_time
+        self.model_time, self.clock_set_forward = model_time, clock_set_forward
+        self.skipped = skipped
         if changed_from:
             if self.alerts:
                 self.alerts.monitor.forget_values()
@@ -392,9 +400,9 @@ def _without_values(state: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in state.items() if not name.startswith(names)}
 
 
-def _undelivered(state: dict[str, Any]) -> int:
-    """Return the number of undelivered activations in the snapshot of a field state."""
-    return read_count(state, "undelivered") if "undelivered" in state else 0
+def _count(state: dict[str, Any], key: str) -> int:
+    """Return a count in the snapshot of a field state; 0 if the snapshot does not contain it."""
+    return read_count(state, key) if key in state else 0
 
 
 def _model_time(state: dict[str, Any]) -> float | None:

@@ -395,6 +395,38 @@ def test_if_the_clock_is_set_before_the_first_interval_auto_ages_before_the_next
     )
 
 
+def test_a_downtime_that_ended_before_a_reload_passes_before_the_next_reading(timed):
+    """The clock was set after the restart, and the reload replaced the controller."""
+    at, wall = NOW + HALF_A_DAY, 30.0
+    kept = []
+    hot_field(timed, kept, "auto", 600.0).checkpoints.save()
+    timed.reboot(HALF_A_DAY, wall)
+    twin = Life(timed, kept, every=600.0, policy=learner("auto", 600.0)).controller
+    twin.handle(ClockStepped(at - wall, at))
+    reloaded = Life(timed, [], every=600.0, policy=learner("auto", 600.0)).controller
+    reloaded.restore(twin.snapshot())
+    for controller in (twin, reloaded):
+        controller.handle(Reading("a", 0.0, at, at))
+    np.testing.assert_array_equal(twin.policy.posterior(), reloaded.policy.posterior())
+
+
+@pytest.mark.parametrize("sensors", [("a", "b"), ("b", "c")])
+def test_the_last_interval_stays_known_until_another_begins(timed, sensors):
+    """Otherwise its decision would not be published again after a second restart."""
+    kept = []
+    first = Life(timed, kept)
+    first.live(550.0)
+    first.checkpoints.close()
+    for _ in range(2):
+        timed.move(7200.0)
+        policy = make_policy("tv-gp-ucb", SensorField(sensors, np.eye(2), 0.01), epsilon=0.1)
+        later = Life(timed, kept, policy=policy)
+        assert later.controller.newest == 0
+        assert not later.controller.begun
+        later.checkpoints.close()
+    assert later.controller.used == 24
+
+
 def test_a_battery_charge_before_the_first_interval_is_not_as_old_as_the_state(timed):
     """It counted as reported 12 h ago, so the empty battery was ignored."""
     kept = []

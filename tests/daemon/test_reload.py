@@ -125,6 +125,7 @@ def test_intervals_of_a_downtime_do_not_pass_again_at_a_reload_before_the_first_
     transfer_state("lab", before, successor)
     both = [each.controllers["lab"] for each in (before, successor)]
     assert [each.used for each in both] == [12, 12]
+    assert [each.newest for each in both] == [0, 0]
     posteriors = [each.policy.posterior() for each in both]
     np.testing.assert_array_equal(*posteriors)
     assert posteriors[0][0][0] == pytest.approx(2.0 / 1.01 * 0.9**6)  # half of 12, of a mean

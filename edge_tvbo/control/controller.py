@@ -164,6 +164,8 @@ class Controller:
             case DowntimeElapsed(at=at, intervals=intervals):
                 self._pass_intervals(at, intervals, self._end_downtime)
                 state.skipped += intervals
+                if intervals:
+                    state.activations.left = 0
                 return []
             case DeadlineElapsed(interval=interval, at=at):
                 if not state.activations.awaited or interval != state.interval:

@@ -427,6 +427,21 @@ def test_the_last_interval_stays_known_until_another_begins(timed, sensors):
     assert later.controller.used == 24
 
 
+def test_restarts_before_the_first_interval_charge_no_energy(timed):
+    """The interval before the downtime had an activation left, which none of them has made."""
+    kept, energy = [], EnergySettings(cost=1.0, field_budget=20.0, period=86_400.0)
+    limits = {"per_interval": 2, "interval": 600.0, "reply_timeout": 100.0, "energy": energy}
+    first = Life(timed, kept, **limits)
+    for _, event in first.schedule.due():
+        first.commands(event)
+    first.checkpoints.close()
+    for _ in range(3):
+        timed.move(3600.0)
+        later = Life(timed, kept, **limits)
+        assert later.controller.health().energy.left == 19.0
+        later.checkpoints.close()
+
+
 def test_a_battery_charge_before_the_first_interval_is_not_as_old_as_the_state(timed):
     """It counted as reported 12 h ago, so the empty battery was ignored."""
     kept = []

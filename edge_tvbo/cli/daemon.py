@@ -3,8 +3,9 @@
 import faulthandler
 import logging
 import os
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -47,6 +48,16 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
     history. The exit status is 78 if CONFIG is invalid, or if a package is missing or has the wrong
     version. systemd does not restart a daemon that exits with this status.
     """
+    from edge_tvbo.daemon.signals import catch_signals
+
+    # Signals during the imports are ignored: the configuration has not been read yet.
+    with catch_signals(signal.SIGHUP, signal.SIGUSR1):
+        _run(config, verbose_settings_of if verbose else settings_of, log_format)
+
+
+def _run(
+    config: Path, read: "Callable[[Path], Settings]", log_format: Literal["text", "json"]
+) -> None:
     if sys.__stderr__:
         # systemd sends SIGABRT to a daemon that hangs. faulthandler can crash while it reads the
         # frames of a running thread, such as that of an attempt to connect.
@@ -56,7 +67,7 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
 
     start_log(log_format)
     try:
-        app.run(config, verbose_settings_of if verbose else settings_of)
+        app.run(config, read)
     except (ConfigError, DataError, MissingExtra, UntestedPackage) as error:
         click.echo(error_text(error), err=True)
         raise click.exceptions.Exit(EX_CONFIG) from None

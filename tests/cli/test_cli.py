@@ -192,6 +192,27 @@ def test_a_missing_configuration_is_reported_without_a_traceback(command, status
     assert "there is no such file" in result.stderr
 
 
+SIGNALLED = """\
+import os, signal, sys
+from edge_tvbo.cli import main
+
+class Sender:
+    def find_spec(name, path, target=None):
+        if name == "edge_tvbo.daemon.app":
+            for number in (signal.SIGHUP, signal.SIGUSR1):
+                os.kill(os.getpid(), number)
+
+sys.meta_path.insert(0, Sender)
+main()
+"""
+
+
+def test_signals_during_the_imports_of_the_daemon_do_not_end_it(tmp_path):
+    command = [sys.executable, "-c", SIGNALLED, "run", str(tmp_path / "none.toml")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, "there is no such file" in done.stderr) == (78, True)
+
+
 def test_init_writes_a_valid_configuration_and_overwrites_no_file(tmp_path):
     path = tmp_path / "new.toml"
 

@@ -45,6 +45,8 @@ def ids(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
 
     >>> ids(["Living room", "Küche", "hall", "Kuche"])
     {'hall': 'hall', 'Kuche': 'Kuche', 'Living-room': 'Living room', 'Kuche-2': 'Küche'}
+    >>> ids(["Straße", "STRAẞE"])
+    {'Strasse': 'Straße', 'STRASSE': 'STRAẞE'}
     >>> ids(["hall", "attic"], taken=["hall"])
     {'attic': 'attic', 'hall-2': 'hall'}
     """
@@ -63,5 +65,6 @@ def ids(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
 
 def _stem(name: str) -> str:
     """Return a valid sensor id that resembles `name`; accents and umlauts are left out."""
+    name = name.replace("ß", "ss").replace("ẞ", "SS")
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return _OTHERS.sub("-", plain)[:MAX_STEM_LENGTH].strip("-") or "sensor"

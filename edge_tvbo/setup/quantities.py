@@ -29,6 +29,7 @@ QUANTITIES = {  # quantities by the words that integrations use
     "pm25": Quantity("pm25", "µg/m³", 10.0),
     "voc": Quantity("voc", "ppb", 200.0),
     "noise": Quantity("noise", "dB", 10.0),
+    "laeq": Quantity("noise", "dB", 10.0),
     "illuminance": Quantity("illuminance", "lx", 200.0),
     "soil_moisture": Quantity("soil_moisture", "%", 10.0),
     "pressure": Quantity("pressure", "hPa", 10.0),
@@ -62,7 +63,7 @@ def field_name(word: str) -> str:
 def known_quantity(name: str) -> Quantity:
     """Return the quantity `name` for the sensor discovery; an unknown quantity has no unit.
 
-    >>> known_quantity("humidity").unit, known_quantity("radon").unit
-    ('%', '')
+    >>> [known_quantity(name).unit for name in ("humidity", "LAeq", "radon")]
+    ['%', 'dB', '']
     """
     return QUANTITIES.get(name.lower()) or Quantity(name, "", 3.0)

@@ -168,8 +168,10 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
 
     from edge_tvbo.messages.sensor_ids import ids
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
-    from edge_tvbo.setup.sensor_groups import in_other_units
+    from edge_tvbo.setup.sensor_groups import conversion, in_other_units, source_name
 
+    converted = next((each for each in groups if each.unit), groups[0])
+    unit = converted.quantity.unit if answers.unit is None else answers.unit
     sources: list[SourceValues] = []
     readings: dict[str, float] = {}
     seen: dict[tuple[str, str], str] = {}  # the first integration of each topic and sensor
@@ -180,7 +182,16 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
             if seen.setdefault((group.topic, name), group.integration) == group.integration
         ]
         sensors = ids(names, readings)
-        readings |= {sensor: group.readings[name] for sensor, name in sensors.items()}
+        scale, offset = conversion(group, converted)
+        readings |= {
+            sensor: scale * group.readings[name] + offset for sensor, name in sensors.items()
+        }
+        if sensors and scale != 1.0:
+            click.echo(
+                f"Sensors of {source_name(group.integration)} seem to send {group.quantity.unit}."
+                f" scale and offset in the file convert their readings to {unit}.",
+                err=True,
+            )
         if sensors:
             sources.append(
                 SourceValues(
@@ -189,11 +200,12 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
                     payload=group.integration,
                     value=group.value,
                     unit=group.unit.name if group.unit else None,
+                    scale=scale,
+                    offset=offset,
                     activate=group.activate,
                 )
             )
-    every = replace(groups[0], readings=readings)
-    unit = every.quantity.unit if answers.unit is None else answers.unit
+    every = replace(converted, readings=readings)
     for text in in_other_units(every, unit):
         click.echo(text, err=True)
     return FieldValues(

@@ -11,7 +11,7 @@ from statistics import median
 import msgspec
 
 from edge_tvbo.control.units import OTHER_UNITS
-from edge_tvbo.messages.formatting import counted
+from edge_tvbo.messages.formatting import counted, may_be_same_unit
 from edge_tvbo.messages.payloads import Activation
 from edge_tvbo.messages.sensor_ids import is_displayable
 from edge_tvbo.setup.quantities import (
@@ -187,6 +187,29 @@ give it a [[fields.<name>.readings]] of its own, with scale = 0.5556 and offset 
                     "[[fields.<name>.readings]] of its own, with "
                     f"scale = {1.0 / factor:.4g} and offset = {-shift / factor:.4g}."
                 )
+
+
+def conversion(group: SensorGroup, other: SensorGroup) -> tuple[float, float]:
+    """Return the scale and the offset that convert a group's readings to the unit of `other`.
+
+    The codec of `other` converts to this unit, and the codec of `group` converts nothing. The
+    result is (1, 0) if the readings of `group` are closer to those of `other` as they are.
+
+    >>> tasmota = SensorGroup("tasmota", "tele/{sensor}/SENSOR", "Temperature", None,
+    ...     {"hall": 71.6}, 1, unit=Unit("°F", 1.8))
+    >>> zigbee = SensorGroup("zigbee2mqtt", "zigbee2mqtt/{sensor}", "temperature", None,
+    ...     {"attic": 23.0}, 1)
+    >>> conversion(zigbee, tasmota), conversion(tasmota, tasmota)
+    ((1.8, 32.0), (1.0, 0.0))
+    """
+    if other.unit is None or group.unit is not None:
+        return 1.0, 0.0
+    for unit, factor, shift in OTHER_UNITS.get(group.quantity.unit, ()):
+        distance = abs(factor * group.center + shift - other.center)
+        is_closer = distance < abs(group.center - other.center)
+        if may_be_same_unit(unit, other.unit.name) and is_closer:
+            return factor, shift
+    return 1.0, 0.0
 
 
 def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:

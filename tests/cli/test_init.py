@@ -978,6 +978,34 @@ def test_temperatures_of_tasmota_are_converted_to_the_unit_of_the_field(
     assert reading_codec("temperature", settings)(json.dumps(body).encode())[0] == mean
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_sensors_whose_format_converts_nothing_are_converted_with_scale_and_offset(
+    init_with, order
+):
+    """Tasmota's format converts to °F, and Zigbee2MQTT always sends °C."""
+    bodies = {
+        "tele/hall/SENSOR": {"DS18B20": {"Temperature": 71.6}, "TempUnit": "F"},
+        "zigbee2mqtt/attic": {"temperature": 21.0},
+        "zigbee2mqtt/porch": {"temperature": 25.0},
+        "esp/sensor/room_temperature/state": 70.0,
+    }
+    messages = [(topic, json.dumps(body)) for topic, body in bodies.items()]
+
+    made, path = init_with(dict(messages[::order]), "--unit", "°F")
+
+    assert made.exit_code == 0
+    assert "Sensors of zigbee2mqtt seem to send °C. scale and offset" in made.stderr
+    assert "Sensors of esphome" not in made.stderr
+    (field,) = settings_of(path).fields.values()
+    sources = {each.payload: each for each in field.sources}
+    assert {name: (each.scale, each.offset) for name, each in sources.items()} == {
+        "tasmota": (1.0, 0.0),
+        "zigbee2mqtt": (1.8, 32.0),
+        "esphome": (1.0, 0.0),
+    }
+    assert (field.unit, field.kernel.mean) == ("°F", 70.8)
+
+
 @pytest.mark.parametrize(
     ("value", "options", "setting"),
     [

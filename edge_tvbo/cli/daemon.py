@@ -105,7 +105,9 @@ def check(
 
     The command builds everything that `run` builds, except the connection to the broker. Each error
     is printed with its line and a code, which docs/errors.md explains. The exit status is 0 if
-    there is no error, 1 if a test of the broker fails, and 2 if CONFIG is invalid.
+    there is no error, 1 if a test of the broker fails, and 2 if CONFIG is invalid. A source from
+    which no reading arrived is marked with "none"; this alone is no failure, because its sensors
+    may report rarely.
     """
     from edge_tvbo.cli.logged_warnings import logged_warnings
     from edge_tvbo.config.loader import origins
@@ -179,7 +181,7 @@ def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterato
     for result in check_connection(settings.mqtt, settings.instance, settings.fields, seconds):
         if not as_json:
             code = f" [{result.code}]" if result.code else ""
-            click.echo(f"{'good' if result.good else 'BAD '}  {result.text}{code}")
+            click.echo(f"{result.label}  {result.text}{code}")
         yield result
 
 

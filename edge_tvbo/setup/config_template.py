@@ -65,7 +65,9 @@ class SourceValues(msgspec.Struct, frozen=True, kw_only=True):
     payload: str
     value: str | None = None
     unit: str | None = None  # to which the codec converts, if it has to be named
-    scale: float = 1.0  # with `offset`, converts the values to the unit of a field of several sources
+    scale: float = (
+        1.0  # with `offset`, converts the values to the unit of a field of several sources
+    )
     offset: float = 0.0
     activate: Activation | None = None  # how sensors of this integration are activated, if known
 

@@ -82,7 +82,8 @@ def test_after_ctrl_c_the_readings_until_then_are_printed(mosquitto, peer, tmp_p
     assert status == 0
     assert re.fullmatch(
         r"heat: 0 of 3 sensors sent a reading within [0-9.]+ s; sensors with only a retained "
-        r"message \(.*\): a; sensors without a reading: b, c",
+        r"message \(.*\): a; sensors without a reading: b, c; if the sensors report rarely, "
+        r"listen for longer, such as --listen 10min",
         steps[-1]["text"],
     )
 
@@ -128,7 +129,20 @@ def test_sensors_that_sent_nothing_are_named_up_to_a_bound(mosquitto, tmp_path, 
     text = steps[-1]["text"]
     more = " and 28 more" if number == 40 else ""
     assert status == 0
-    assert f"without a reading: {', '.join(sensors[:12])}{more}; wait longer" in text
+    assert (
+        f"without a reading: {', '.join(sensors[:12])}{more}; if the sensors report rarely, listen"
+        in text
+    )
+    assert "otherwise check the topic, and that the broker's ACL allows" in text
+
+
+def test_a_source_without_a_reading_is_not_called_good(mosquitto, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    command = ["check", "--connect", "--listen", "100ms", str(configured(tmp_path, broker.port))]
+    result = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1].startswith("none  heat: 0 of 3 sensors sent a reading")
 
 
 @pytest.mark.parametrize("number", [3, 40])

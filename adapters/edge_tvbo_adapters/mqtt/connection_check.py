@@ -36,6 +36,20 @@ class CheckResult(msgspec.Struct, frozen=True):
     text: str  # the result, followed by advice if `good` is false
     code: str | None = None  # the error code of docs/errors.md, if `good` is false
 
+    @property
+    def label(self) -> str:
+        """The first word of the line that shows this result of the check."""
+        return "good" if self.good else "BAD "
+
+
+class NoReading(CheckResult, frozen=True):
+    """Result for a source from which no reading arrived; the check does not fail because of it."""
+
+    @property
+    def label(self) -> str:
+        """The first word of the line that shows this result of the check."""
+        return "none"
+
 
 def check_connection(
     mqtt: Mqtt, instance: str, fields: Mapping[str, FieldSettings], seconds: float
@@ -157,8 +171,8 @@ class ObservedSource:
         """Return the check result of a source: which sensors reported, and what was rejected.
 
         A retained message shows that its format is right, but not that its sensor still reports.
-        The check fails if all messages were rejected. If there is no message, the check succeeds,
-        and its text gives advice.
+        The check fails if all messages were rejected. If no message is a new reading, the check
+        does not fail, and the text of the result gives advice.
         """
         seen = self._sensors_seen
         retained = [each for each in self._sensors if each in self._sensors_retained - seen]
@@ -181,12 +195,16 @@ class ObservedSource:
         if self._rejected:
             counted = ", ".join(f"{count} {reason}" for reason, count in self._rejected.items())
             text += f"; rejected: {counted}; check reading.payload and reading.value"
-        elif not seen and not retained:
-            text += (
-                "; wait longer if the sensors report rarely, and check that the broker's ACL "
-                "allows this login to read their topics"
-            )
-        return CheckResult(bool(seen or retained) or not self._rejected, text)
+        elif not seen:
+            text += "; if the sensors report rarely, listen for longer, such as --listen 10min"
+            if not retained:
+                text += (
+                    "; otherwise check the topic, and that the broker's ACL allows this login to "
+                    "read it"
+                )
+        if not seen and not retained and self._rejected:
+            return CheckResult(False, text)
+        return CheckResult(True, text) if seen else NoReading(True, text)
 
 
 def _connect(mqtt: Mqtt) -> Iterator[CheckResult]:

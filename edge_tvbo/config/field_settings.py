@@ -287,7 +287,10 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
             description="Sources of the readings: one table [[fields.<name>.readings]] per source."
             " Set these tables instead of `reading` if the sensors of a field have different topics"
             " or formats.",
-            extra={"expected": "tables [[fields.<name>.readings]]"},
+            extra={
+                "expected": "tables [[fields.<name>.readings]]; a single source is a table"
+                " [fields.<name>.reading]"
+            },
         ),
     ] = ()
     activate: Annotated[ActivateSettings, Meta(description="How a sensor is activated.")] = (

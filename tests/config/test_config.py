@@ -584,6 +584,22 @@ sensors = ["a", "b", "c"]
     assert [each.key for each in findings(tmp_path, text)] == ["fields.heat.sensors"]
 
 
+def test_one_table_of_readings_gets_both_right_headers_as_a_hint(tmp_path):
+    text = """
+[fields.heat]
+interval = "10s"
+sensors = ["a", "b", "c"]
+kernel = { name = "exchangeable", variance = 1, noise_variance = 0.1, mean = 20 }
+
+[fields.heat.readings]
+topic = "lab/{sensor}/t"
+"""
+    (finding,) = findings(tmp_path, text)
+    assert finding.key == "fields.heat.readings"
+    assert "[[fields.<name>.readings]]" in finding.message
+    assert "[fields.<name>.reading]" in finding.message
+
+
 MQTT = [
     ("port = 0", "port", "1 to 65535"),
     ('port = "1883"', "port", "a whole number"),

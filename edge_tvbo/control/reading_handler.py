@@ -12,7 +12,7 @@ from edge_tvbo.control.notices import reset_text
 from edge_tvbo.messages.commands import Command, Ending, Notify, Record, Unused
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import BatteryReported, Reading
-from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.messages.formatting import duration, rfc3339
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.policy.base import ObserveResult
@@ -59,6 +59,21 @@ def _distances(
         field.distance_to_unit(estimate, side * result.abs_error),
         None if threshold is None else field.distance_to_unit(estimate, side * threshold),
     )
+
+
+def _rejected_text(reason: str, reading: Reading) -> str:
+    """Return the value of a reading that the handler rejects, with its age if this is the reason.
+
+    >>> _rejected_text("late", Reading("a", 21.5, at=1000.0, received=1180.0))
+    '21.5, measured 3 min before it arrived'
+    """
+    value = f"{reading.value:g}"
+    age = reading.received - reading.at
+    if reason == "late":
+        return f"{value}, measured {duration(age)} before it arrived"
+    if reason == "future-dated":
+        return f"{value}, dated {duration(-age)} after it arrived"
+    return value
 
 
 class ReadingHandler:
@@ -187,7 +202,7 @@ class ReadingHandler:
             state.implausible.clear(arm)
             return []
         if reason != "implausible":
-            return state.reject(reason, reading.sensor, f"{reading.value:g}")
+            return state.reject(reason, reading.sensor, _rejected_text(reason, reading))
         detail = state.quantities.implausible(reading.value, state.plausible)
         commands = state.reject(reason, reading.sensor, detail)
         return commands + self._note_implausible(arm, reading, detail, is_reply=is_reply)

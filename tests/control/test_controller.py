@@ -335,6 +335,19 @@ def test_each_rejection_is_counted_by_its_reason(refused, reason):
     assert controller.health().refused == {reason: 1}
 
 
+@pytest.mark.parametrize(
+    ("at", "detail"),
+    [
+        (NOW - 9000.0, "20, measured 2.5 h before it arrived"),
+        (NOW + 90.0, "20, dated 90 s after it arrived"),
+    ],
+)
+def test_the_log_line_of_a_late_or_future_reading_contains_its_age(at, detail):
+    controller = controller_of()
+    (rejected,) = controller.handle(reading("a", 20.0, at, received=NOW))
+    assert rejected.detail == detail
+
+
 @pytest.mark.parametrize("at", [NOW + 60.0, NOW - 150.0])
 def test_reading_at_the_limit_of_its_age_is_used(at):
     controller = controller_of()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from edge_tvbo.errors import ConfigError, MissingExtra
-from edge_tvbo.models.checks import check_count, check_positive
+from edge_tvbo.models.checks import check_count, check_positive, is_finite_number
 from edge_tvbo.models.field import Number
 from edge_tvbo.models.fingerprint import Fingerprint
 from edge_tvbo.models.spatial_kernels import SpatialKernel
@@ -84,8 +84,8 @@ class BoxField:
                 "each number in lower must be below the number at the same place in upper."
             )
         check_positive(noise_variance=noise_variance, scale=scale)
-        if not np.isfinite(center):
-            raise ConfigError(f"center is {center}; it must be finite.")
+        if not is_finite_number(center):
+            raise ConfigError(f"center is {center}; it must be a finite number.")
         if objective not in ("max", "min"):
             raise ConfigError(f'objective is {objective!r}; it can be "max" or "min".')
         check_count(candidates=candidates)

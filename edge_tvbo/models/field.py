@@ -88,22 +88,24 @@ class SensorField:
             _checked_covariance(structure.correlation, M)
         self.structure = structure
         self.kernel = _checked_covariance(kernel, M)
-        self.noise_variance = float(noise_variance)
+        self.noise_variance = _checked_number("noise_variance", noise_variance)
         self.unit = unit
         self.objective = objective
-        self.center = float(center)
-        self.scale = float(scale)
+        self.center = _checked_number("center", center)
+        self.scale = _checked_number("scale", scale)
+        self.log1p_scale = (
+            None if log1p_scale is None else _checked_number("log1p_scale", log1p_scale)
+        )
         if not MIN_NUMBER <= self.noise_variance <= MAX_NUMBER:
             raise ConfigError(f"noise_variance is {noise_variance}; it must be {ALLOWED_RANGE}.")
         if not MIN_NUMBER <= self.scale <= MAX_NUMBER:
             raise ConfigError(f"scale is {scale}; it must be {ALLOWED_RANGE}.")
         if not abs(self.center) <= MAX_NUMBER:
             raise ConfigError(f"center is {center}; it can be -{MAX_NUMBER:g} to {MAX_NUMBER:g}.")
-        if log1p_scale is not None and not MIN_NUMBER <= log1p_scale <= MAX_NUMBER:
+        if self.log1p_scale is not None and not MIN_NUMBER <= self.log1p_scale <= MAX_NUMBER:
             raise ConfigError(f"log1p_scale is {log1p_scale}; it must be {ALLOWED_RANGE}.")
-        if log1p_scale is not None and self.center < 0.0:
+        if self.log1p_scale is not None and self.center < 0.0:
             raise ConfigError(f"center is {center}; on a log scale, it must be at least 0.")
-        self.log1p_scale = None if log1p_scale is None else float(log1p_scale)
         if objective not in ("max", "min"):
             raise ConfigError(f'objective is {objective!r}; it can be "max" or "min".')
         self._sign = 1.0 if objective == "max" else -1.0
@@ -338,6 +340,15 @@ def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField
 def _like(given: Number, result: Array) -> Number:
     """Return the converted readings `result`: an array if `given` is an array, else a float."""
     return result if isinstance(given, np.ndarray) else float(result)
+
+
+def _checked_number(name: str, value: float) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"{name} is {value!r}; it must be one number, which applies to all sensors."
+        ) from None
 
 
 def _checked_positions(positions: ArrayLike, M: int) -> Array:

@@ -219,6 +219,11 @@ def test_invalid_fields_are_rejected_by_name():
         ({"noise_variance": -1.0}, "noise_variance"),
         ({"noise_variance": np.nan}, "noise_variance"),
         ({"noise_variance": np.inf}, "noise_variance"),
+        ({"noise_variance": [0.1, 0.1, 0.2]}, "one number, which applies to all sensors"),
+        ({"noise_variance": None}, "one number"),
+        ({"center": [20.0, 21.0, 22.0]}, "one number"),
+        ({"log1p_scale": [1.0, 2.0, 3.0]}, "one number"),
+        ({"scale": K}, "one number"),
         ({"scale": 0.0}, "scale"),
         ({"scale": -1.0}, "scale"),
         ({"scale": np.inf}, "scale"),
@@ -301,6 +306,7 @@ def test_invalid_boxes_are_rejected_by_name():
         ({"spatial": SpatialKernel(2.5, (0.3, 1.0, 2.0))}, "length_scale has 3 numbers"),
         ({"scale": 0.0}, "scale"),
         ({"center": np.inf}, "center"),
+        ({"center": [20.0, 21.0]}, "center"),
         ({"objective": "most"}, "objective"),
     ):
         with pytest.raises(ConfigError, match=message):

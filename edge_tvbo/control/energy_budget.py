@@ -309,8 +309,7 @@ class EnergyBudget:
         if spent.shape == self._spent.shape and state["slot"] == self._slot:
             self._spent[:] = spent
         else:
-            self._spent[:] = 0.0
-            self._spent[self._now // self._slot % len(self._spent)] = spent.sum(axis=0)
+            self._charge_now(spent)
 
     def restore_partial(self, state: dict[str, Any], sensors: tuple[str, ...]) -> None:
         """Restore the energy of the present `sensors` from a snapshot that may have other sensors.
@@ -354,7 +353,10 @@ class EnergyBudget:
         """Multiply the age of each battery charge, as a number of intervals, by `ratio`.
 
         This is necessary if the length of an interval has changed since the charge was reported.
+        For the same reason, all stored spending is charged to the current slot: the slots of the
+        stored spending had another length, even if the number of intervals in them is the same.
         """
+        self._charge_now(self._spent)
         ages = np.clip((self._now - self._charge_at) * ratio, 0.0, MAX_COUNT)
         self._charge_at[:] = self._now - ages.round().astype(np.int64)
 
@@ -381,6 +383,12 @@ class EnergyBudget:
         if rows:
             present, stored = present[list(rows)], stored[list(rows.values())]
         return min(float(present.mean()) / float(stored.mean()), MAX_NUMBER)
+
+    def _charge_now(self, spent: Array) -> None:
+        """Charge all the energy in the slots of `spent` to the current slot."""
+        total = spent.sum(axis=0)
+        self._spent[:] = 0.0
+        self._spent[self._now // self._slot % len(self._spent)] = total
 
     def _charge_unknown(self, row: int) -> None:
         """Charge the current slot, `row`, with the most that a killed process may have spent."""

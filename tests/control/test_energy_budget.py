@@ -641,6 +641,20 @@ def test_all_spending_counts_as_spent_now_after_a_change_of_the_period():
     assert other.health().energy.spent == 119.0
 
 
+def test_spending_stays_counted_for_a_period_if_interval_and_period_change_by_one_factor():
+    """The period has as many intervals as before, so the slots seem to be the same."""
+    budgets = budgets_of(period=48)
+    one = controller_of(budgets)
+    energy = energy_settings(budgets, NAMES)
+    longer = msgspec.structs.replace(energy, period=2 * energy.period)
+    limits = controller_settings(20.0, 1e9, interval=2 * INTERVAL, energy=longer)
+    other = Controller(make_policy("et-gp-ucb", one.policy.field), limits)
+    run(one, 20)
+    other.restore(one.snapshot())
+    run(other, 37, first=20)  # the first activation was 94 of the former intervals ago
+    assert other.health().energy.spent == 57.0
+
+
 @pytest.mark.parametrize("restore", [Controller.restore, Controller.restore_partial])
 def test_spent_energy_is_converted_after_a_change_of_its_unit(restore):
     joules = budgets_of(costs=(36.0, 72.0, 36.0), each=(180.0,) * 3, field=720.0)

@@ -264,6 +264,14 @@ class AlertMonitor:
         self._release = self._field.to_model(self.release)
 
 
+def has_announced_alert(state: dict[str, Any]) -> bool:
+    """Return whether the end of an announced alert was not announced before `state` was stored."""
+    if "alert" not in state:
+        return False
+    held = _held(state)
+    return held.active if held.announced is None else held.announced
+
+
 def _held(state: dict[str, Any]) -> _Held:
     return decode_struct("The snapshot's alert", _Held, read_bytes(state, "alert"))
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.activations import Activations, ActivationsState
 from edge_tvbo.control.alert_notices import AlertNotices, LocalTime
+from edge_tvbo.control.alerts import has_announced_alert
 from edge_tvbo.control.controller_state import MAX_REASONS, SNAPSHOT_KIND, ControllerState
 from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.fault_detection import FaultDetector
@@ -84,6 +85,7 @@ class FieldState:
         self.alerts = AlertNotices.from_settings(
             settings, field, self.hotspots, self.filter, local_time
         )
+        self._removed_alert = False  # whether to announce the end of an alert without settings
         self.activations = Activations(settings)
         self.interval = -1
         self.used = -1  # the highest interval number that was skipped or may have been used
@@ -132,8 +134,14 @@ class FieldState:
         return [Reject(reason, source, detail)]
 
     def update_alert(self, at: float) -> list[Command]:
-        """Update the alert in the field's state; return a notice if the alert begins or ends."""
+        """Update the alert in the field's state; return a notice if the alert begins or ends.
+
+        An alert also ends if the user removes it from the configuration.
+        """
         notice = self.alerts.update(at) if self.alerts else None
+        if self._removed_alert:
+            text = "The alert is over, because it was removed from the configuration"
+            notice, self._removed_alert = Notice("alert-over", rfc3339(at), text), False
         return [Notify(notice)] if notice else []
 
     def shift_timestamps(self, by: float, at: float) -> None:
@@ -205,6 +213,7 @@ class FieldState:
         ratio = self._interval_ratio(state)
         model_time = _model_time(state)
         recalled = read_names(state, "recalled") if "recalled" in state else None
+        removed_alert = self.alerts is None and has_announced_alert(state)
         self.filter.check(*held.filter_state)
         parts = self._parts(state)
         parts += [self.energy] if self.energy and "energy" in state else []
@@ -234,6 +243,7 @@ class FieldState:
         self.activations.resumed = list(self.activations.awaited)
         self._unit = self._unit or _unit(state)
         self.former_unit = _unit(state, "former_unit")
+        self._removed_alert = removed_alert
 
     def restore_partial(self, blob: bytes) -> int:
         """Restore the field state partly, from a snapshot of another model or other sensors.
@@ -253,6 +263,7 @@ class FieldState:
         model_time = _model_time(state)
         resets = _count(state, "resets")
         policy = read_bytes(state, "policy")
+        removed_alert = self.alerts is None and has_announced_alert(state)
         changed_from = self._former_unit(state)
         self.former_unit = changed_from or _unit(state, "former_unit")
         parts: list[Stored] = [self.ignored]
@@ -278,6 +289,7 @@ class FieldState:
         self.policy.resets = resets
         self.model_time, self.clock_set_forward = model_time, clock_set_forward
         self.skipped = skipped
+        self._removed_alert = removed_alert
         if changed_from:
             if self.alerts:
                 self.alerts.monitor.forget_values()

@@ -351,6 +351,28 @@ def test_an_alert_that_the_configuration_adds_counts_the_last_readings():
     assert after.alert(3.0).readings == {"b": 24.1}
 
 
+@pytest.mark.parametrize("restore", [Controller.restore, Controller.restore_partial])
+@pytest.mark.parametrize("is_active", [True, False])
+def test_an_active_alert_that_is_removed_from_the_configuration_is_over(restore, is_active):
+    """A lamp that follows the events would stay on."""
+    before, after = controller_of(), started(alert=None)
+    if is_active:
+        assert read(before, "a", 25.0, 1.0) == ["alert"]
+    restore(after, before.snapshot())
+    over = after.handle(LinkRestored(2.0))
+    assert alerts(over) == (["alert-over"] if is_active else [])
+    assert all("removed from the configuration" in each.notice.text for each in over)
+    assert alerts(after.handle(LinkRestored(3.0))) == []
+
+
+def test_a_removed_alert_that_quiet_hours_have_hidden_is_not_over():
+    before = controller_of(alert=replace(ALERT, quiet=(0, 600)))
+    after = started(alert=None)
+    assert read(before, "a", 25.0, 1.0) == []
+    after.restore(before.snapshot())
+    assert alerts(after.handle(LinkRestored(2.0))) == []
+
+
 def test_a_hysteresis_that_the_configuration_changes_counts_at_once():
     """The last reading and the estimate are between the two release levels."""
     wide = controller_of(AlertSettings(threshold=24.0, hysteresis=3.0))

@@ -100,6 +100,7 @@ class StatusCollector:
         self._online = False
         self._connections = 0
         self._lost_before = 0  # messages that earlier links dropped
+        self._link: MonitoredLink  # since the first call of `attach`
         self._controllers: Mapping[str, Controller] = {}
         self._decisions: dict[str, int] = {}
         self._endings: dict[str, Counter[str]] = {}  # by field
@@ -144,7 +145,8 @@ class StatusCollector:
             state is stored.
         """
         sent = link.activations  # not empty if the link was kept after a failed reload
-        self._lost_before = self._lost() - link.lost
+        if self._controllers and link is not self._link:
+            self._lost_before += self._link.lost
         self._activations = {
             name: self._activated(name) - sent.get(name, 0) for name in controllers
         }

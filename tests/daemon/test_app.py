@@ -6,6 +6,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 from edge_tvbo_adapters.mqtt.link import MqttLink
+from edge_tvbo_adapters.mqtt.outbox import MAX_NOTICES
 from edge_tvbo_adapters.mqtt.second_daemon import ProcessKeys
 from edge_tvbo_adapters.storage.file_store import FileStore
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
@@ -22,6 +23,7 @@ from edge_tvbo.daemon.checkpoint_document import decode
 from edge_tvbo.daemon.clock import LiveClock
 from edge_tvbo.daemon.log_format import RepeatFilter
 from edge_tvbo.daemon.reload import reload
+from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 
 CONFIG = """
@@ -147,6 +149,20 @@ def test_readings_and_decisions_that_a_reload_cannot_store_are_stored_later(
     first = 1 if directory == "other" else 0  # the other directory has new databases
     assert [each.value for each in readings] == [20.0, 21.0][first:]
     assert sorted(each.decision.interval for each in decisions) == [0, 1][first:]
+
+
+def test_notices_that_a_reload_drops_are_counted(settings):
+    """The notice about the reload drops the oldest one of those that wait for the broker."""
+    daemon = build_daemon(settings(), make_surroundings())
+    daemon.start()
+    for number in range(MAX_NOTICES):
+        daemon.link.announce(Notice("paused", "2004-03-07T08:20:00Z", str(number)))
+    successor = reload(
+        daemon, lambda before: build_daemon(before.settings, before.surroundings, before)
+    )
+    successor.attach_monitors()
+    assert successor.surroundings.status.status().lost == 1
+    successor.stop()
 
 
 def _record(daemon, number):

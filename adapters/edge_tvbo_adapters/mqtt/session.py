@@ -286,7 +286,6 @@ class Session:
         selector before the new socket can get the same descriptor.
         """
         close_socket(self._client)
-        detach_callbacks(self._client)
         self._client = self._make_client(OLD)
         self.state, self.deadline = SessionState.CONNECTING, now + CONNECT_TIMEOUT_S
         self.problem, self.closed_by_broker = None, False

@@ -205,6 +205,19 @@ def waits_for_a_reader(pid):
     return None if where in ("0", "") else where == "wait_for_partner"
 
 
+def test_an_ignored_exception_that_is_not_ctrl_c_is_reported_as_usual(monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda each: reported.append(each.exc_type))
+
+    class Failing:
+        def __del__(self):
+            raise ValueError
+
+    with cluster._repeated_interrupts():
+        Failing()
+    assert reported == [ValueError]
+
+
 def test_same_command_continues_after_ctrl_c_with_local_workers(compare, compared, tmp_path):
     """A terminal sends SIGINT to all processes; finished replays are kept and not repeated.
 

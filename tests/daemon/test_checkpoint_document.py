@@ -20,6 +20,7 @@ from edge_tvbo.daemon.checkpoint_document import (
     elapsed_between,
     encode,
     resume_point,
+    used_number,
 )
 from edge_tvbo.errors import SnapshotError
 
@@ -88,6 +89,16 @@ def test_skipped_intervals_in_a_document_of_an_old_version_have_the_present_leng
     assert resume_point(field, 0.0, every, final=final) == (50.0, skipped)
     _, later = resume_point(field, 50.0 + every, every, final=final)
     assert later == skipped + (1 if final else 2)
+
+
+@pytest.mark.parametrize(("every", "highest"), [(60.0, 129), (600.0, 21), (3600.0, 21)])
+def test_no_number_is_used_again_after_a_kill_that_left_a_document_of_an_old_version(
+    every, highest
+):
+    """The document counts 12 intervals of an earlier downtime that have not passed."""
+    field = FieldCheckpoint(b"", 3, 9, 600.0, 50.0, intervals=13)
+    skipped = resume_point(field, 0.0, every, final=False).skipped
+    assert used_number(field, 0.0, every) + skipped == highest
 
 
 @given(TIMES, TIMES, st.floats(-1e12, 1e12), st.sampled_from(["", "x"]))

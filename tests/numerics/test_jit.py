@@ -45,3 +45,16 @@ def test_interrupt_during_compilation_ends_it(tmp_path, interrupted):
     spec = spec_from_file_location("double", tmp_path / "double.py")
     with pytest.raises(KeyboardInterrupt):
         spec.loader.exec_module(module_from_spec(spec))
+
+
+def test_another_exception_during_compilation_is_reported_as_usual(monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda each: reported.append(each.exc_type))
+
+    class Failing:
+        def __del__(self):
+            raise ValueError
+
+    with jit._ignored_ctrl_c_raised():
+        Failing()
+    assert reported == [ValueError]

@@ -391,6 +391,7 @@ def test_restored_it_continues_bit_for_bit(history, cut):
         {"liveliness": None},
         {"interval_factor": 0.0},
         {"interval_factor": None},
+        {"unset_time": -1.0},
     ],
 )
 def test_impossible_snapshot_is_rejected_and_changes_nothing(change, monkeypatch):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 
+import msgspec
 import pytest
 from edge_tvbo_adapters.mqtt import TESTED_PAHO
 from packaging.requirements import Requirement
@@ -54,6 +55,13 @@ def test_every_locked_package_has_hashes_and_no_address(path):
     blocks = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]
     assert len(blocks) > 10
     assert all("--hash=sha256:" in each for each in blocks)
+
+
+def test_all_allowed_versions_of_msgspec_raise_value_errors():
+    """In 0.19 and 0.20, an invalid setting or payload raises an `Exception` that is not caught."""
+    (declared_msgspec,) = (each for each in declared() if each.name == "msgspec")
+    assert not any(declared_msgspec.specifier.contains(each) for each in ("0.19.0", "0.20.0"))
+    assert issubclass(msgspec.DecodeError, ValueError)
 
 
 def test_paho_of_another_version_is_refused_with_the_command_that_helps(tmp_path):

@@ -1,12 +1,16 @@
 """Documentation of the settings and policies, taken from the structs that declare them."""
 
 from collections.abc import Iterable, Iterator
-from inspect import getdoc
 from typing import Any, NamedTuple
 
 import msgspec
 
-from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of
+from edge_tvbo.config.introspection import (
+    Setting,
+    description_of,
+    extra_keys_of,
+    settings_of,
+)
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.messages.declared_types import is_struct
 from edge_tvbo.models.beta import LogBeta
@@ -50,8 +54,7 @@ def policy_entries(kinds: Iterable[type[PolicySettings]] = BUILT_IN) -> Iterator
         parameters = [
             SettingEntry(one.name, one.expected, one.description, _default(one)) for one in own
         ]
-        description = " ".join((getdoc(kind) or "").split())
-        yield PolicyEntry(str(kind.__struct_config__.tag), description, parameters)
+        yield PolicyEntry(str(kind.__struct_config__.tag), description_of(kind), parameters)
 
 
 def entries() -> Iterator[SettingEntry]:

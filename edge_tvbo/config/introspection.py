@@ -98,6 +98,11 @@ def struct_of(setting: Setting, table: Mapping[str, Any]) -> type[msgspec.Struct
     return found or PolicySettings
 
 
+def description_of(kind: type[msgspec.Struct]) -> str:
+    """Return the docstring of a struct on one line; "" if only its base class has a docstring."""
+    return " ".join((kind.__doc__ or "").split())
+
+
 def policy_parameters() -> dict[str, Setting]:
     """Return the declared parameters of all built-in policies, by the name of the parameter."""
     structs: tuple[type[PolicySettings], ...] = (*BUILT_IN, PolicySettings)

@@ -18,14 +18,18 @@ of tables, because a file differs from the structs into which it is read:
 - the keys of a policy's table depend on its key `name`, which selects a struct.
 """
 
-from inspect import getdoc
 from typing import Any
 
 import msgspec
 
 from edge_tvbo.config import deprecated, field_types
 from edge_tvbo.config.errors import dotted
-from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of
+from edge_tvbo.config.introspection import (
+    Setting,
+    description_of,
+    extra_keys_of,
+    settings_of,
+)
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.messages.declared_types import is_struct, members, split
 from edge_tvbo.policy.registry import loadable_settings
@@ -88,8 +92,8 @@ def _policy(setting: Setting) -> Schema:
     """Return the schema of a policy's table, with one alternative for each policy."""
     tables = []
     for kind in loadable_settings():
-        description = " ".join((getdoc(kind) or "").split())
-        table = {"title": kind.__struct_config__.tag, "description": description, **_table(kind)}
+        title = {"title": kind.__struct_config__.tag, "description": description_of(kind)}
+        table: Schema = {**title, **_table(kind)}
         if kind is not type(setting.default):
             table["required"] = ["name"]
         tables.append(table)

@@ -7,18 +7,20 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Annotated
 
 import jsonschema
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec import Meta
 from msgspec.structs import replace
 from support.paths import DEPLOY
 from support.settings import field_settings
 
 from edge_tvbo.config import loader
-from edge_tvbo.config.docs import explain
+from edge_tvbo.config.docs import explain, policy_entries
 from edge_tvbo.config.errors import Report
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.field_types import Secret, seconds
@@ -364,6 +366,17 @@ def test_explain_has_every_setting_with_a_description():
     assert {"mqtt.reconnect.min", "fields.<name>.policy.seed"} <= set(names)
     for name in names:
         assert re.search(rf"^{re.escape(name)} = .+\n    [A-Z].+", said, re.MULTILINE), name
+
+
+def test_a_policy_without_a_docstring_is_explained_by_its_parameters_alone():
+    """Base classes have docstrings for programmers; with `python -OO`, no policy has its own."""
+
+    class Undocumented(PolicySettings, frozen=True, kw_only=True, tag="undocumented"):
+        rate: Annotated[float, Meta(ge=0, description="The rate.")] = 0.5
+
+    (entry,) = policy_entries([Undocumented])
+    assert entry.description == ""
+    assert [one.description for one in entry.parameters] == ["The rate."]
 
 
 def test_explain_has_every_parameter_of_every_policy_with_its_range():

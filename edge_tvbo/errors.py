@@ -239,13 +239,17 @@ def install_command() -> str:
     The command depends on the tool that made the virtual environment: pipx, venv or uv. An
     environment that uv made contains no pip.
     """
+    from shlex import join  # needed only after an error
+
     if sys.prefix == sys.base_prefix:
-        return "pip install"
-    if _is_file(f"{sys.prefix}/pipx_metadata.json"):
-        return f"pipx runpip {sys.prefix.rpartition('/')[2]} install"
-    if _is_file(f"{sys.prefix}/bin/pip"):
-        return f"{sys.prefix}/bin/pip install"
-    return f"uv pip install --python {sys.prefix}"
+        command = ["pip", "install"]
+    elif _is_file(f"{sys.prefix}/pipx_metadata.json"):
+        command = ["pipx", "runpip", sys.prefix.rpartition("/")[2], "install"]
+    elif _is_file(f"{sys.prefix}/bin/pip"):
+        command = [f"{sys.prefix}/bin/pip", "install"]
+    else:
+        command = ["uv", "pip", "install", "--python", sys.prefix]
+    return join(command)
 
 
 def _is_file(name: str) -> bool:

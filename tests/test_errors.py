@@ -1,6 +1,8 @@
 """Every error has a code, and every code a paragraph in docs/errors.md."""
 
 import re
+import sys
+from shlex import split
 
 import pytest
 from support.paths import ROOT
@@ -73,3 +75,28 @@ def test_the_debian_package_names_no_command_of_pip(monkeypatch):
     assert "Debian package" in text
     assert "'science'" in text
     assert "pip" not in text
+
+
+def environment(directory, *files):
+    """Make a directory with some files as pipx, venv or uv do; return its name."""
+    for each in files:
+        (directory / each).parent.mkdir(parents=True, exist_ok=True)
+        (directory / each).touch()
+    return str(directory)
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [
+        ("pipx_metadata.json", ["pipx", "runpip", "my tools", "install"]),
+        ("bin/pip", ["{}/bin/pip", "install"]),
+        ("bin/python", ["uv", "pip", "install", "--python", "{}"]),
+    ],
+)
+def test_a_shell_reads_the_command_if_the_path_of_the_environment_has_a_space(
+    tmp_path, monkeypatch, file, command
+):
+    prefix = environment(tmp_path / "my tools", file)
+    monkeypatch.setattr(sys, "prefix", prefix)
+
+    assert split(errors.install_command()) == [each.format(prefix) for each in command]

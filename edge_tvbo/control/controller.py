@@ -424,6 +424,8 @@ class Controller:
         """
         state = self._state
         state.reserve_numbers(interval)
+        if unknown:
+            state.skipped = 0  # that process may have begun an interval after these
         continued = not state.begun and state.activations.left > 0
         state.activations.left = state.activations.left if state.begun else 0
         if state.energy and self.settings.sends_commands:

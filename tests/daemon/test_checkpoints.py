@@ -427,6 +427,19 @@ def test_the_last_interval_stays_known_until_another_begins(timed, sensors):
     assert later.controller.used == 24
 
 
+def test_after_a_downtime_and_a_kill_the_newest_interval_may_be_of_the_killed_process(timed):
+    """Its later decisions may be unknown, so an earlier decision is not published again."""
+    kept = []
+    first = Life(timed, kept)
+    first.live(550.0)
+    first.checkpoints.close()
+    timed.move(4500.0)
+    killed = Life(timed, kept)
+    killed.live(700.0)  # two intervals, and no further checkpoint
+    later = Life(timed, kept)
+    assert later.controller.newest >= killed.controller.interval
+
+
 def test_restarts_before_the_first_interval_charge_no_energy(timed):
     """The interval before the downtime had an activation left, which none of them has made."""
     kept, energy = [], EnergySettings(cost=1.0, field_budget=20.0, period=86_400.0)

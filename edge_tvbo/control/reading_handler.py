@@ -61,16 +61,24 @@ def _distances(
     )
 
 
-def _rejected_text(reason: str, reading: Reading) -> str:
-    """Return the value of a reading that the handler rejects, with its age if this is the reason.
+def _rejected_text(reason: str, reading: Reading, max_age: float, last: float) -> str:
+    """Return the value of a reading that the handler rejects, with its time if this is the reason.
 
-    >>> _rejected_text("late", Reading("a", 21.5, at=1000.0, received=1180.0))
+    `last` is the time of the sensor's last reading, in s since 1970.
+
+    >>> late = Reading("a", 21.5, at=1000.0, received=1180.0)
+    >>> _rejected_text("late", late, max_age=60.0, last=1010.0)
     '21.5, measured 3 min before it arrived'
+    >>> _rejected_text("late", late, max_age=600.0, last=1010.0)
+    '21.5, measured 10 s before the last reading of the sensor'
     """
     value = f"{reading.value:g}"
     age = reading.received - reading.at
-    if reason == "late":
+    if reason == "late" and age > max_age:
         return f"{value}, measured {duration(age)} before it arrived"
+    if reason == "late":
+        before = duration(last - reading.at)
+        return f"{value}, measured {before} before the last reading of the sensor"
     if reason == "future-dated":
         return f"{value}, dated {duration(-age)} after it arrived"
     return value
@@ -202,7 +210,9 @@ class ReadingHandler:
             state.implausible.clear(arm)
             return []
         if reason != "implausible":
-            return state.reject(reason, reading.sensor, _rejected_text(reason, reading))
+            last = state.filter.measured[arm]
+            text = _rejected_text(reason, reading, state.settings.max_age, last)
+            return state.reject(reason, reading.sensor, text)
         detail = state.quantities.implausible(reading.value, state.plausible)
         commands = state.reject(reason, reading.sensor, detail)
         return commands + self._note_implausible(arm, reading, detail, is_reply=is_reply)

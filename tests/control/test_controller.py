@@ -348,6 +348,15 @@ def test_the_log_line_of_a_late_or_future_reading_contains_its_age(at, detail):
     assert rejected.detail == detail
 
 
+@pytest.mark.parametrize("arrives", [NOW + 10.0, NOW - 30.0])
+def test_the_log_line_of_an_overtaken_reading_names_the_last_reading(arrives):
+    """Its age is allowed, so the age does not explain why it is rejected."""
+    controller = controller_of()
+    controller.handle(reading("a", 20.0, NOW, received=NOW))
+    (rejected,) = controller.handle(reading("a", 21.0, NOW - 20.0, received=arrives))
+    assert rejected.detail == "21, measured 20 s before the last reading of the sensor"
+
+
 @pytest.mark.parametrize("at", [NOW + 60.0, NOW - 150.0])
 def test_reading_at_the_limit_of_its_age_is_used(at):
     controller = controller_of()

@@ -280,7 +280,7 @@ def _without_line(finding: "Finding") -> "Finding":
 def _utf_8(text: str) -> str:
     """Return the text of a first configuration; raises `ConfigError` if it is not UTF-8."""
     if wrong := re.search('[^"]*[\ud800-\udfff][^"]*', text):
-        raise ConfigError(f"{wrong[0]!r} is not UTF-8; use a terminal with UTF-8.")
+        raise ConfigError(f"{wrong[0]!r} is not UTF-8; use a terminal with UTF-8, or another name.")
     return text
 
 

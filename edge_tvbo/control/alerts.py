@@ -265,7 +265,7 @@ class AlertMonitor:
 
 
 def has_announced_alert(state: dict[str, Any]) -> bool:
-    """Return whether the end of an announced alert was not announced before `state` was stored."""
+    """Return whether `state` contains an alert whose begin was announced, but not its end."""
     if "alert" not in state:
         return False
     held = _held(state)

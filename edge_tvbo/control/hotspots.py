@@ -176,7 +176,10 @@ class HotspotFinder:
         return {sensors[arm]: round(values[arm], digits) + 0.0 for arm in arms}  # no minus zero
 
     def _most_extreme(self, readings: dict[str, float]) -> dict[str, float]:
-        """Return the `MAX_PUBLISHED_READINGS` most extreme readings that cause an alert."""
+        """Return the most extreme of the readings that cause an alert.
+
+        At most `MAX_PUBLISHED_READINGS` are returned.
+        """
         if len(readings) <= MAX_PUBLISHED_READINGS:
             return readings
         sign = 1.0 if self._field.objective == "max" else -1.0

@@ -125,7 +125,7 @@ class Daemon(msgspec.Struct, frozen=True):
         know them, and the broker may lose its retained messages. A decision is not published again
 
         - after a kill, because the broker may have a later decision;
-        - if the field is paused, because later intervals have begun without a decision;
+        - if later intervals have begun without a decision, because the field is paused;
         - if the unit of the field has changed, or the selected sensor was removed.
         """
         decisions, controllers = self.surroundings.decisions, self.controllers

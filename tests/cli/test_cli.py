@@ -704,7 +704,10 @@ def test_init_writes_no_text_that_is_not_utf_8(tmp_path):
     result = run("init", os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.toml"), "--sensor", "a")
 
     assert result.exit_code == 2
-    assert "'caf\\udce9-state' is not UTF-8; use a terminal with UTF-8." in result.stderr
+    assert (
+        "'caf\\udce9-state' is not UTF-8; use a terminal with UTF-8, or another name."
+        in result.stderr
+    )
     assert list(tmp_path.iterdir()) == []
 
 

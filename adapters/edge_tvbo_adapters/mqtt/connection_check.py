@@ -171,8 +171,8 @@ class ObservedSource:
         """Return the check result of a source: which sensors reported, and what was rejected.
 
         A retained message shows that its format is right, but not that its sensor still reports.
-        The check fails if all messages were rejected. If no message is a new reading, the check
-        does not fail, and the text of the result gives advice.
+        The check fails if there are messages and all of them were rejected. If none were rejected,
+        but none is a new reading either, the check does not fail, and the text gives advice.
         """
         seen = self._sensors_seen
         retained = [each for each in self._sensors if each in self._sensors_retained - seen]

@@ -264,12 +264,18 @@ class AlertMonitor:
         self._release = self._field.to_model(self.release)
 
 
-def has_announced_alert(state: dict[str, Any]) -> bool:
-    """Return whether `state` contains an alert whose begin was announced, but not its end."""
+def announced_alert(state: dict[str, Any], sensors: int) -> dict[str, Any]:
+    """Return the alert in `state` if its begin was announced, but not its end; otherwise {}.
+
+    The result is part of a snapshot of a field with this number of `sensors`. It does not contain
+    which sensors caused the alert.
+    """
     if "alert" not in state:
-        return False
+        return {}
     held = _held(state)
-    return held.active if held.announced is None else held.announced
+    announced = held.active if held.announced is None else held.announced
+    beyond = np.zeros(sensors, np.int64)
+    return {"alert": state["alert"], "alert_beyond": beyond} if announced else {}
 
 
 def _held(state: dict[str, Any]) -> _Held:

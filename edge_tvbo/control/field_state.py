@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.activations import Activations, ActivationsState
 from edge_tvbo.control.alert_notices import AlertNotices, LocalTime
-from edge_tvbo.control.alerts import has_announced_alert
+from edge_tvbo.control.alerts import announced_alert
 from edge_tvbo.control.controller_state import MAX_REASONS, SNAPSHOT_KIND, ControllerState
 from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.fault_detection import FaultDetector
@@ -85,7 +85,7 @@ class FieldState:
         self.alerts = AlertNotices.from_settings(
             settings, field, self.hotspots, self.filter, local_time
         )
-        self._removed_alert = False  # whether to announce the end of an alert without settings
+        self._removed_alert: dict[str, Any] = {}  # without settings; its end is not announced yet
         self.activations = Activations(settings)
         self.interval = -1
         self.used = -1  # the highest interval number that was skipped or may have been used
@@ -141,7 +141,7 @@ class FieldState:
         notice = self.alerts.update(at) if self.alerts else None
         if self._removed_alert:
             text = "The alert is over, because it was removed from the configuration"
-            notice, self._removed_alert = Notice("alert-over", rfc3339(at), text), False
+            notice, self._removed_alert = Notice("alert-over", rfc3339(at), text), {}
         return [Notify(notice)] if notice else []
 
     def shift_timestamps(self, by: float, at: float) -> None:
@@ -169,7 +169,7 @@ class FieldState:
             **self.health.snapshot(),
             **(self.reports.snapshot() if self.recommends else {}),
             **self.faults.snapshot(),
-            **(self.alerts.monitor.snapshot() if self.alerts else {}),
+            **(self.alerts.monitor.snapshot() if self.alerts else self._removed_alert),
             **self.implausible.snapshot(),
             **self.ignored.snapshot(),
         }
@@ -213,7 +213,7 @@ class FieldState:
         ratio = self._interval_ratio(state)
         model_time = _model_time(state)
         recalled = read_names(state, "recalled") if "recalled" in state else None
-        removed_alert = self.alerts is None and has_announced_alert(state)
+        removed_alert = {} if self.alerts else announced_alert(state, len(self.sensors))
         self.filter.check(*held.filter_state)
         parts = self._parts(state)
         parts += [self.energy] if self.energy and "energy" in state else []
@@ -263,7 +263,7 @@ class FieldState:
         model_time = _model_time(state)
         resets = _count(state, "resets")
         policy = read_bytes(state, "policy")
-        removed_alert = self.alerts is None and has_announced_alert(state)
+        removed_alert = {} if self.alerts else announced_alert(state, len(self.sensors))
         changed_from = self._former_unit(state)
         self.former_unit = changed_from or _unit(state, "former_unit")
         parts: list[Stored] = [self.ignored]

@@ -365,6 +365,22 @@ def test_an_active_alert_that_is_removed_from_the_configuration_is_over(restore,
     assert alerts(after.handle(LinkRestored(3.0))) == []
 
 
+@pytest.mark.parametrize("restore", [Controller.restore, Controller.restore_partial])
+def test_a_second_restart_before_the_connection_keeps_the_end_of_a_removed_alert(restore):
+    before, after = controller_of(), started(alert=None)
+    assert read(before, "a", 25.0, 1.0) == ["alert"]
+    restore(after, before.snapshot())
+    removed, returned = started(alert=None), started()
+    for each in (removed, returned):
+        restore(each, after.snapshot())
+    assert alerts(removed.handle(LinkRestored(2.0))) == ["alert-over"]
+    assert alerts(returned.handle(LinkRestored(2.0))) == []
+    assert returned.alert(2.0).active
+    third = started(alert=None)
+    restore(third, removed.snapshot())
+    assert alerts(third.handle(LinkRestored(3.0))) == []
+
+
 def test_a_removed_alert_that_quiet_hours_have_hidden_is_not_over():
     before = controller_of(alert=replace(ALERT, quiet=(0, 600)))
     after = started(alert=None)

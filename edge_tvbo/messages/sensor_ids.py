@@ -64,7 +64,7 @@ def ids(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
 
 
 def _stem(name: str) -> str:
-    """Return a valid sensor id that resembles `name`; accents and umlauts are left out."""
+    """Return a valid sensor id that resembles `name`, without accents; ß becomes ss."""
     name = name.replace("ß", "ss").replace("ẞ", "SS")
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return _OTHERS.sub("-", plain)[:MAX_STEM_LENGTH].strip("-") or "sensor"

@@ -50,8 +50,8 @@ def convertible_units(name: str, value: str | None) -> Mapping[str, float]:
 
     `value` is the setting ``value``. Each unit is mapped to the factor from the usual unit of the
     quantity to this unit: 1.8 for °F, because a difference of 1 °C is a difference of 1.8 °F. The
-    result is empty for a format that converts nothing.
-    Raises `ConfigError` if there is no such format, or if `value` is invalid.
+    result is empty for a format that converts nothing. Raises `ConfigError` if there is no such
+    format, or if `value` is invalid.
     """
     units = getattr(preset_of(name), "units", None)
     found: Mapping[str, float] = units(value) if units else {}

@@ -275,7 +275,10 @@ class BoxField:
 
 
 def _negative_score(u: Array, score: Callable[[Array], Array]) -> tuple[float, Any]:
-    """Return -`score` at a point `u` of the unit box, and the gradient of -`score` at `u`."""
+    """Return -`score` at a point `u` of the unit box, and the gradient of -`score` at `u`.
+
+    The gradient is computed by finite differences.
+    """
     d = len(u)
     steps = np.where(u < 0.5, GRADIENT_STEP, -GRADIENT_STEP)  # points into the box
     values = score(np.vstack((u, u + np.diag(steps))))

@@ -159,8 +159,8 @@ def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None
     Notes
     -----
     In few dimensions, numpy adds whole matrices, one for each dimension. This is several times as
-    fast as a sum over many short rows. In `MIN_PAIRWISE_DIMENSIONS` dimensions or more, the two
-    sums differ in the last bit, and numpy adds the rows.
+    fast as a sum over many short rows. In `MIN_PAIRWISE_DIMENSIONS` dimensions or more, numpy
+    adds the rows, because a sum of whole matrices would differ from a sum of rows in the last bit.
 
     Raises
     ------

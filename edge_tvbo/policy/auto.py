@@ -239,8 +239,8 @@ class AutoPolicy(SkippingUpperConfidence):
     def _read_in(self, state: State) -> Mask:
         """Return the mask of the sensors that were read, (M,), from a state of `auto`.
 
-        The state lists the sensors that were never read. If the list is missing, as in some
-        snapshots of earlier versions, all sensors count as read.
+        The state lists the sensors that were never read. If the list is missing, all sensors count
+        as read. It is missing if all sensors were read, and in some snapshots of earlier versions.
         """
         unread = read_names(state, "unread") if "unread" in state else []
         return np.array([sensor not in unread for sensor in self._sensors])

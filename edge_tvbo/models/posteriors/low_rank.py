@@ -54,8 +54,8 @@ class LowRankPosterior(StateSpaceBase):
 
     To bound the errors, let ρ be the largest remainder. A mean is a weighted sum of the readings y,
     with weights w. Let W be 1 + Σ|w| for the exact mean or for the approximate mean, whichever is
-    larger. The error of the mean is at most |y| W √(ρ / σ²), and the error of a
-    variance is at most W² ρ.
+    larger. The error of the mean is at most |y| W √(ρ / σ²), and the error of a variance is at most
+    W² ρ.
     """
 
     def __init__(

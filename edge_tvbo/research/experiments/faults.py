@@ -26,8 +26,9 @@ compared with the regrets of two other runs:
 False alarms of `auto` are counted on the unchanged recordings. `auto` is trained or cold, and in
 each interval either one sensor is read, or all sensors report. Rows in which no sensor was read,
 such as days without trade, are used neither for training nor for the replay, but count as elapsed
-time. The goal is at most one false alarm per sensor-year. The number of sensor-years is the number
-of sensors, multiplied by the length of all rows with readings, in years.
+time. The goal is at most one false alarm per sensor-year; in a recording of less than a
+sensor-year, at most one in the whole recording. The number of sensor-years is the number of
+sensors, multiplied by the length of all rows with readings, in years.
 """
 
 from collections.abc import Iterator, Sequence

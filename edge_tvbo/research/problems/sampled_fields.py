@@ -89,7 +89,7 @@ def momentum() -> SampledField:
 
 
 def transition() -> SampledField:
-    """Return the problem of a sampled field that turns into another one (the TTV model)."""
+    """Return the problem of a sampled field that turns into another halfway (the TTV model)."""
 
     def turn(g: Array) -> Array:
         T = len(g) - 1

@@ -81,7 +81,7 @@ class AlertNotices:
         self._readings = readings
         self._quiet = quiet
         self._names = names
-        self._is_delayed = False  # whether quiet hours delay a notice
+        self.is_delayed = False  # whether quiet hours delay a notice
 
     @classmethod
     def from_settings(
@@ -111,7 +111,7 @@ class AlertNotices:
 
     def is_overdue(self, at: float) -> bool:
         """Return whether quiet hours have delayed an alert notice, and are over at time `at`."""
-        return self._is_delayed and not self._is_quiet(at)
+        return self.is_delayed and not self._is_quiet(at)
 
     def update(self, at: float) -> Notice | None:
         """Compare the hot spot with the threshold; return an alert notice if one is due.
@@ -122,7 +122,7 @@ class AlertNotices:
         hotspot = (hottest.mean, hottest.std) if hottest else None
         self.monitor.update(hotspot, self._hotspots.hidden(), at)
         is_quiet = self._is_quiet(at)
-        self._is_delayed = is_quiet and self.monitor.has_event
+        self.is_delayed = is_quiet and self.monitor.has_event
         if is_quiet:
             return None
         if hottest is None and not self.monitor.arms_beyond():

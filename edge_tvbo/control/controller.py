@@ -73,6 +73,7 @@ from edge_tvbo.control.alerts import check_levels
 from edge_tvbo.control.fact_text import ineligible_text
 from edge_tvbo.control.fault_text import fault_text, limit_text
 from edge_tvbo.control.field_state import FieldState
+from edge_tvbo.control.live_state import LiveState
 from edge_tvbo.control.reading_handler import ReadingHandler, Reply, reply_record
 from edge_tvbo.control.sensor_selection import SensorSelection
 from edge_tvbo.control.timeouts import TimeoutHandler
@@ -109,6 +110,7 @@ from edge_tvbo.messages.events import (
     Unreadable,
 )
 from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.models.snapshot import decode_struct, encode_struct
 from edge_tvbo.policy.base import Policy, SkippingPolicy
 
 MAX_SINGLE_STEPS = 1000  # more intervals are skipped at once if the policy can do so
@@ -147,6 +149,7 @@ class Controller:
         self._selection = SensorSelection(self._state, with_text=with_text)
         self._skipping = policy if isinstance(policy, SkippingPolicy) else None
         self._has_set_time = False  # whether this controller has set the policy's time
+        self._time_is_unset = False  # whether the policy's time is unknown
 
     def handle(self, event: Event) -> list[Command]:
         """Update the controller after `event`; return the commands to carry out, in order."""
@@ -197,7 +200,7 @@ class Controller:
             case ClockUnset():
                 state.filter.clock_is_set = False
                 if not self._has_set_time:
-                    self.policy.set_time(None)  # a restored model has the time of its snapshot
+                    self._unset_time()  # a restored model has the time of its snapshot
                 return []
             case ClockSyncChanged(synced=synced):
                 state.filter.clock_is_synced = synced
@@ -398,6 +401,25 @@ class Controller:
         """
         self._state.restore(blob)
 
+    def live(self) -> bytes:
+        """Return the live state of the controller, which `snapshot` leaves out, as bytes."""
+        return encode_struct(LiveState(self._state.live(), self._has_set_time, self._time_is_unset))
+
+    def restore_live(self, live: bytes) -> None:
+        """After `restore`, restore the live state, to continue as if no process had ended.
+
+        An invalid live state raises `SnapshotError`.
+        """
+        state = decode_struct("The controller's live state", LiveState, live)
+        self._state.restore_live(state.field)
+        if state.time_is_unset:
+            self._unset_time()
+        self._has_set_time = state.has_set_time
+
+    def digest(self) -> bytes:
+        """Return a checksum of the controller's state, to compare two controllers."""
+        return self._state.digest()
+
     def restore_partial(self, blob: bytes) -> int:
         """Restore the controller partly, from a snapshot of another model or other sensors.
 
@@ -488,12 +510,16 @@ class Controller:
         """
         state = self._state
         if state.filter.clock_is_set:
-            self._has_set_time = True
+            self._has_set_time, self._time_is_unset = True, False
             self.policy.set_time(at)
         elif state.model_time is not None:
             self.policy.pass_time(max(0.0, at - state.model_time))
         state.model_time = at
         state.clock_set_forward = False
+
+    def _unset_time(self) -> None:
+        self._time_is_unset = True
+        self.policy.set_time(None)
 
     def _begin_interval(self, at: float) -> list[Command]:
         self._state.began = at

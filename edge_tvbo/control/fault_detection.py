@@ -389,12 +389,12 @@ class FaultDetector:
         """Return the state of the fault detector, for `check` and `restore`.
 
         Before the first reading, the state is empty, as in the snapshots of old versions. But
-        after a reload that has replaced all sensors, the state contains the statistics of the
-        field even before the first reading.
+        after a reload that has replaced all sensors, or after a step of the clock, the state is
+        complete even before the first reading.
         """
         state = self._state()
-        is_initial = np.array_equal(state["fault_pool"], self._initial["fault_pool"])
-        return {} if is_initial and not any(each.known for each in self._evidence) else state
+        is_initial = all(np.array_equal(state[name], each) for name, each in self._initial.items())
+        return {} if is_initial else state
 
     def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` if `state` contains invalid faults."""

@@ -1,5 +1,6 @@
 """Field state: everything that the controller of one field stores, except the model."""
 
+from hashlib import sha256
 from math import inf, nan, sqrt
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ from edge_tvbo.control.fault_detection import FaultDetector
 from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.ignored_sensors import IgnoredSensors
 from edge_tvbo.control.implausible_readings import ImplausibleReadings
+from edge_tvbo.control.live_state import LiveField
 from edge_tvbo.control.notices import ADVICE_NOTICES, NOTICES, notice_text
 from edge_tvbo.control.quantities import Quantities
 from edge_tvbo.control.reading_filter import ReadingFilter
@@ -24,6 +26,7 @@ from edge_tvbo.messages.commands import Command, Notify, Reject
 from edge_tvbo.messages.documents import Notice, NoticeKind
 from edge_tvbo.messages.formatting import may_be_same_unit, rfc3339
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.fingerprint import Fingerprint
 from edge_tvbo.models.snapshot import (
     MAX_COUNT,
     decode_snapshot,
@@ -35,6 +38,8 @@ from edge_tvbo.models.snapshot import (
     read_number,
 )
 from edge_tvbo.policy.base import Policy
+
+_NO_FINGERPRINT = Fingerprint("", "")
 
 
 class Stored(Protocol):
@@ -159,10 +164,53 @@ class FieldState:
 
     # --- snapshots ------------------------------------------------------------------------------
 
+    def live(self) -> LiveField:
+        """Return the live state of the field, which `snapshot` leaves out."""
+        return LiveField(
+            used=self.used,
+            online=self.online,
+            timeout_counts=self.timeout_counts,
+            clock_is_set=self.filter.clock_is_set,
+            clock_is_synced=self.filter.clock_is_synced,
+            alert_is_delayed=self.alerts is not None and self.alerts.is_delayed,
+            removed_alert=self._removed_alert,
+            undelivered=list(self.activations.undelivered),
+            resumed=list(self.activations.resumed),
+            reports=self.reports.live(),
+        )
+
+    def restore_live(self, live: LiveField) -> None:
+        """Restore the live state of the field, after `restore`."""
+        self.used, self._removed_alert = live.used, live.removed_alert
+        self.online, self.timeout_counts = live.online, live.timeout_counts
+        self.filter.clock_is_set = live.clock_is_set
+        self.filter.clock_is_synced = live.clock_is_synced
+        if self.alerts:
+            self.alerts.is_delayed = live.alert_is_delayed
+        self.activations.undelivered = list(live.undelivered)
+        self.activations.resumed = list(live.resumed)
+        self.reports.restore_live(live.reports)
+
+    def digest(self) -> bytes:
+        """Return a checksum of the field's state and of its posterior.
+
+        Unlike a snapshot, it is computed in a short time even if the model is large.
+        """
+        digest = sha256(encode_snapshot(SNAPSHOT_KIND, _NO_FINGERPRINT, self._own_state()))
+        digest.update(encode_struct(self.live()))
+        digest.update(str(self.policy.observations).encode())
+        for moments in self.policy.posterior():
+            digest.update(moments.tobytes())
+        return digest.digest()
+
     def snapshot(self) -> bytes:
         """Return the snapshot of this `FieldState`, including the policy's snapshot, as bytes."""
-        state = {
-            "policy": self.policy.snapshot(),
+        state = {"policy": self.policy.snapshot(), **self._own_state()}
+        return encode_snapshot(SNAPSHOT_KIND, self.policy.field.fingerprint(), state)
+
+    def _own_state(self) -> dict[str, Any]:
+        """Return the state of the field for a snapshot, without the policy's snapshot."""
+        state: dict[str, Any] = {
             "progress": encode_struct(self._progress()),
             "activations": encode_struct(self.activations.state()),
             "resets": self.policy.resets,  # `counters` reads it without building a policy
@@ -192,7 +240,7 @@ class FieldState:
         if self.former_unit:
             state["former_unit"] = self.former_unit
         state["sensors"] = list(self.sensors)  # for `restore_partial`
-        return encode_snapshot(SNAPSHOT_KIND, self.policy.field.fingerprint(), state)
+        return state
 
     def restore(self, blob: bytes) -> None:
         """Restore the field state from a snapshot.

@@ -38,6 +38,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -188,6 +189,16 @@ class SensorReports:
         )
 
 
+class LiveReports(msgspec.Struct, frozen=True, array_like=True):
+    """The part of the report times that a snapshot does not contain exactly."""
+
+    times: list[tuple[float, float, float, float]]  # of each sensor, as in `SensorReports`
+    arms: list[int]
+    since: float
+    latest: float
+    listening: bool
+
+
 class ReportTimes:
     """The usual times between the readings of each sensor, and the present silence.
 
@@ -331,6 +342,19 @@ class ReportTimes:
         return UsualTimesOfOthers(_median(own), _median(recommended))
 
     # --- snapshots ------------------------------------------------------------------------------
+
+    def live(self) -> LiveReports:
+        """Return the present silences exactly, and which sensors are recommended."""
+        times = [(each.since, each.last, each.away, each.unanswered) for each in self._sensors]
+        return LiveReports(times, list(self._arms), self._since, self._latest, self._listening)
+
+    def restore_live(self, live: LiveReports) -> None:
+        """Restore the present silences of the sensors, after `restore`."""
+        for each, times in zip(self._sensors, live.times, strict=True):
+            each.since, each.last, each.away, each.unanswered = times
+        self._arms, self._since = list(live.arms), live.since
+        self._latest, self._listening = live.latest, live.listening
+        self._next_check = -inf
 
     def snapshot(self) -> dict[str, Any]:
         """Return the usual report times and the silences of the sensors, for `restore`.

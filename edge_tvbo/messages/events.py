@@ -6,7 +6,11 @@ Times are seconds since 1970-01-01 UTC unless a name says otherwise.
 import msgspec
 
 
-class Reading(msgspec.Struct, frozen=True, gc=False):
+class _Event(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of all events; an encoded event is an array that begins with the name of its class."""
+
+
+class Reading(_Event, frozen=True, gc=False):
     """One measured value of one sensor."""
 
     sensor: str
@@ -17,7 +21,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     retained: bool = False  # whether the broker had stored it before the subscription
 
 
-class BatteryReported(msgspec.Struct, frozen=True):
+class BatteryReported(_Event, frozen=True):
     """A sensor's report of its battery charge."""
 
     sensor: str
@@ -25,7 +29,7 @@ class BatteryReported(msgspec.Struct, frozen=True):
     received: float  # when it reached this process
 
 
-class Unreadable(msgspec.Struct, frozen=True):
+class Unreadable(_Event, frozen=True):
     """A message that could not be decoded."""
 
     reason: str  # the word under which it is counted: "not-a-number", "too-large", ...
@@ -33,28 +37,28 @@ class Unreadable(msgspec.Struct, frozen=True):
     detail: str
 
 
-class IntervalElapsed(msgspec.Struct, frozen=True):
+class IntervalElapsed(_Event, frozen=True):
     """A new interval begins."""
 
     at: float
     intervals: int = 1  # number of intervals since the last such event; 1 for the first
 
 
-class DowntimeElapsed(msgspec.Struct, frozen=True):
+class DowntimeElapsed(_Event, frozen=True):
     """The daemon was stopped or suspended for some time, in which no interval began."""
 
     at: float  # when the last of the `intervals` began; the present time if there are none
     intervals: int  # number of intervals that would have begun; 0 with interval = "on-reading"
 
 
-class DeadlineElapsed(msgspec.Struct, frozen=True):
+class DeadlineElapsed(_Event, frozen=True):
     """The activated sensor of interval number `interval` did not reply in time."""
 
     interval: int
     at: float
 
 
-class ActivationUndelivered(msgspec.Struct, frozen=True):
+class ActivationUndelivered(_Event, frozen=True):
     """The broker did not confirm an activation before the deadline of the reply."""
 
     sensor: str
@@ -62,32 +66,32 @@ class ActivationUndelivered(msgspec.Struct, frozen=True):
     left: bool  # whether the activation was sent, so that the sensor may have received it
 
 
-class LinkLost(msgspec.Struct, frozen=True):
+class LinkLost(_Event, frozen=True):
     """The broker is unreachable: no sensor can be activated."""
 
 
-class LinkRestored(msgspec.Struct, frozen=True):
+class LinkRestored(_Event, frozen=True):
     """The broker is reachable again, and the subscriptions are in place."""
 
     at: float
 
 
-class DocumentsCleared(msgspec.Struct, frozen=True):
+class DocumentsCleared(_Event, frozen=True):
     """The broker no longer retains documents with values in the former unit of the field."""
 
 
-class ClockStepped(msgspec.Struct, frozen=True):
+class ClockStepped(_Event, frozen=True):
     """The wall clock was set: all times that were read before must be increased by `by` seconds."""
 
     by: float  # s; negative if the clock was set back
     at: float  # when the clock was set, in the new time of the clock
 
 
-class ClockUnset(msgspec.Struct, frozen=True):
+class ClockUnset(_Event, frozen=True):
     """The wall clock has not been set since the machine started, so the time is unknown."""
 
 
-class ClockSyncChanged(msgspec.Struct, frozen=True):
+class ClockSyncChanged(_Event, frozen=True):
     """The wall clock now counts as synchronised, or no longer counts as synchronised.
 
     Until the first such event, the clock counts as synchronised. A wall clock that does not count
@@ -98,45 +102,45 @@ class ClockSyncChanged(msgspec.Struct, frozen=True):
     synced: bool
 
 
-class QuietHoursEnded(msgspec.Struct, frozen=True):
+class QuietHoursEnded(_Event, frozen=True):
     """The quiet hours, which delayed a notice about the alert of the field, are over."""
 
     at: float
 
 
-class PauseRequested(msgspec.Struct, frozen=True):
+class PauseRequested(_Event, frozen=True):
     """A user pauses the field: no sensor is activated."""
 
     at: float
 
 
-class ResumeRequested(msgspec.Struct, frozen=True):
+class ResumeRequested(_Event, frozen=True):
     """A user ends the pause of the field: sensors are activated again."""
 
     at: float
 
 
-class ResetRequested(msgspec.Struct, frozen=True):
+class ResetRequested(_Event, frozen=True):
     """A user resets the model of the field."""
 
     at: float
 
 
-class ActivationRequested(msgspec.Struct, frozen=True):
+class ActivationRequested(_Event, frozen=True):
     """A user requests that a sensor is activated now."""
 
     sensor: str
     at: float
 
 
-class ThresholdRequested(msgspec.Struct, frozen=True):
+class ThresholdRequested(_Event, frozen=True):
     """A user sets the threshold of the field's alert."""
 
     threshold: float  # in the field's unit
     at: float
 
 
-class IgnoreRequested(msgspec.Struct, frozen=True):
+class IgnoreRequested(_Event, frozen=True):
     """A user sets whether a sensor is ignored: neither selected nor used for the model."""
 
     sensor: str

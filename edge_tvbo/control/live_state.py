@@ -1,0 +1,33 @@
+"""Live state: the part of a controller's state that a snapshot leaves out.
+
+`Controller.restore` ends this state: it marks the running interval as interrupted, and assumes that
+the link is connected and the clock is set. With the live state, a second controller continues
+exactly as the first one, as if the process had not ended.
+"""
+
+import msgspec
+
+from edge_tvbo.control.report_times import LiveReports
+
+
+class LiveField(msgspec.Struct, frozen=True, array_like=True):
+    """The live state of a field."""
+
+    used: int
+    online: bool
+    timeout_counts: bool
+    clock_is_set: bool
+    clock_is_synced: bool
+    alert_is_delayed: bool
+    removed_alert: bool
+    undelivered: list[int]
+    resumed: list[int]
+    reports: LiveReports
+
+
+class LiveState(msgspec.Struct, frozen=True, array_like=True):
+    """The live state of a controller."""
+
+    field: LiveField
+    has_set_time: bool
+    time_is_unset: bool

@@ -186,6 +186,7 @@ def build_daemon(
         observers=_observers(surroundings, recorder, posteriors),
         services=[each for each in services if each],
         on_reading=readings.add if readings else None,
+        on_event=checkpoints.note if checkpoints else None,
         on_change=surroundings.status.publish_soon,
     )
     return Daemon(
@@ -283,6 +284,7 @@ def _checkpoints(
         lambda: clock_anchor(clock),
         clock.is_stepped,
         lambda: link.former,
+        lambda: build_controllers.controllers(settings),
     )
 
 

@@ -56,6 +56,9 @@ class FieldCheckpoint(msgspec.Struct, frozen=True):
     # intervals of an earlier downtime have not passed for the controller.
     intervals: Annotated[int, Meta(ge=1, le=MAX_SKIPPED)] = 1
     reply: AwaitedReply | None = None  # None: no reply was awaited at the anchor
+    live: bytes = b""  # the live state of the controller; "" if the document has no journal
+    # How many intervals can begin before the next write; None: as many as half of the reserved.
+    next_write: Annotated[int, Meta(ge=0, le=2**53)] | None = None
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -213,7 +216,8 @@ def unknown_intervals(field: FieldCheckpoint, away: float, *, newest: bool) -> i
     further intervals, which are not counted.
 
     The checkpoint reserves numbers for the time until two more checkpoints are written. If no newer
-    checkpoint was written (`newest`), the process can have used only half of these numbers.
+    checkpoint was written (`newest`), the process can have used only half of these numbers. If the
+    checkpoint has a journal, the process was also killed before it wrote the next entry.
 
     >>> field = FieldCheckpoint(b"", 7, 15, every=600.0, next_in=600.0)
     >>> [unknown_intervals(field, 36_000.0, newest=newest) for newest in (True, False)]
@@ -223,4 +227,5 @@ def unknown_intervals(field: FieldCheckpoint, away: float, *, newest: bool) -> i
     reserved = field.reserved - field.interval
     if newest:
         reserved = (reserved - (field.intervals - 1)) // 2
+        reserved = reserved if field.next_write is None else min(reserved, field.next_write)
     return int(max(0, min(begun, reserved)))

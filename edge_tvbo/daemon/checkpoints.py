@@ -22,6 +22,27 @@ used twice:
   write a checkpoint, it renames the newest checkpoint, which then counts as the previous one. A
   later process skips the reserved numbers, as after a kill.
 
+Journal. Between two checkpoints of more than `LARGE_DOCUMENT_BYTES`, the events are written that
+the controllers have handled, at the times at which a small checkpoint would be written. A snapshot
+and the events after it lead to the state at the last entry; see `journal`.
+
+- At the start, throwaway controllers are restored from the checkpoint, and handle the events of its
+  journal. Their snapshots replace those of the checkpoint, as if it had been written instead of the
+  last entry. So whatever a restart changes, such as the replies that may be lost, it changes after
+  the last event.
+- Only checkpoints reserve interval numbers: for the time until two more checkpoints are written,
+  whatever becomes of the journal. So no number is used twice if the journal is damaged or lost, or
+  belongs to another checkpoint, or if an older version, which reads no journal, is started.
+- A journal is only appended to by the process that has written its checkpoint. If an entry cannot
+  be written, the journal ends, and a checkpoint is due, as after a checkpoint that cannot be
+  written.
+- The journal is full if it is as large as its checkpoint, or if the controllers took
+  `MAX_REPLAY_S` for its events, because a start takes as long. Then the next checkpoint is due, but
+  not earlier than it would be without a journal. Many events can therefore not cause many
+  checkpoints; the events after a full journal are not stored until then.
+- After a kill, the energy budgets are charged for the intervals that could begin until the next
+  entry was due. If entries may be lost, they are charged for those until the next checkpoint.
+
 Stepped clock. If the wall clock was stepped between the checkpoint and the restart, the controllers
 shift their stored times. If it is stepped while the daemon runs, no checkpoint is written until the
 controllers have shifted their stored times. Otherwise these times and the time of the checkpoint
@@ -32,7 +53,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import ceil, inf
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, overload
 
 from msgspec.structs import replace
 
@@ -50,6 +71,14 @@ from edge_tvbo.daemon.checkpoint_document import (
     used_number,
 )
 from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED_AT
+from edge_tvbo.daemon.journal import (
+    Continued,
+    EventBuffer,
+    FieldEntry,
+    document_id,
+    read,
+    replay,
+)
 from edge_tvbo.daemon.scheduler import AwaitedReply, Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import ClockStepped, ClockUnset, DowntimeElapsed, Event
@@ -59,6 +88,8 @@ from edge_tvbo.models.snapshot import NewerFormatError
 log = logging.getLogger(__name__)
 
 LARGE_DOCUMENT_BYTES = 2**18  # for a document of n times this size, the period is n times longer
+JOURNAL_PERIODS = 6  # a document with a journal is written after this many periods,
+MAX_DOCUMENT_AGE_S = 86_400.0  # or after this time, but not earlier than without a journal
 MAX_RETRY_DELAY_S = 60.0  # between attempts to write a document that could not be written
 RESERVED_NUMBERS = 10_000  # least usable numbers of a document, for interval = "on-reading"
 RESERVE_MARGIN = 1_000  # if fewer of these numbers are left, a document is due
@@ -99,6 +130,14 @@ class Store(Protocol):
         """Store a checkpoint completely, or not at all; return whether it is stored."""
         ...
 
+    def append(self, entry: bytes) -> bool:
+        """Append an entry to the journal of the newest checkpoint; return whether it is stored."""
+        ...
+
+    def journals(self) -> Iterator[bytes]:
+        """Yield the journals of the newest and of the previous checkpoint, in any order."""
+        ...
+
     def why_empty(self) -> str:
         """Return why `generations` yields no checkpoint; "" if none has been stored yet."""
         ...
@@ -131,7 +170,7 @@ class Checkpoints:
         Storage of the documents.
     every : float
         Seconds between two checkpoints. Checkpoints of more than `LARGE_DOCUMENT_BYTES` are written
-        less often.
+        less often; in between, entries are appended to a journal.
     controllers : mapping
         The controller of each field.
     scheduler : Scheduler
@@ -142,6 +181,8 @@ class Checkpoints:
         Returns True from a step of the wall clock until the controllers are informed of it.
     retained : callable
         Returns the names of the fields whose documents the broker may retain.
+    make_controllers : callable
+        Returns new controllers, like `controllers`, in which a journal is replayed.
 
     Attributes
     ----------
@@ -159,6 +200,7 @@ class Checkpoints:
         anchor: Callable[[], Anchor],
         is_stepped: Callable[[], bool],
         retained: Callable[[], Iterable[str]] = tuple,
+        make_controllers: Callable[[], Mapping[str, Controller]] = dict,
     ) -> None:
         self._store = store
         self._every = every
@@ -167,8 +209,12 @@ class Checkpoints:
         self._anchor = anchor
         self._is_stepped = is_stepped
         self._retained = retained
+        self._make_controllers = make_controllers
         self.removed: set[str] = set()
-        self._due = -inf
+        self._due = -inf  # when the next document is due
+        self._period_end = -inf  # when it is due if the journal is full
+        self._entry_due = inf  # when the next entry of the journal is due
+        self._buffer: EventBuffer | None = None  # None without a journal
         self._names_period = True  # whether to log the period if it is longer than `every`
         self.failing = False  # whether the last document could not be written
         self._owes_two = False  # whether to write two documents next; see `save`
@@ -196,7 +242,8 @@ class Checkpoints:
                 rejected = "no stored state can be used"
                 continue
             newest = generation == self._store.newest
-            self._resume(document, newest=newest)
+            states = self._replay(document, document_id(data))
+            self._resume(document, states, newest=newest)
             self.save()  # the daemon calls `save` again; then both documents reserve new numbers
             if self.failing and document.final and newest:
                 self._store.demote_newest()  # this process uses numbers without a reservation
@@ -206,23 +253,50 @@ class Checkpoints:
         why = why or "no state is stored"
         log.log(level, "state: %s; every field starts without readings", why)
 
-    def _resume(self, document: Document, *, newest: bool) -> None:
+    def _replay(self, document: Document, identity: bytes) -> dict[str, Continued]:
+        """Return the state of each field at the end of the journal of a document.
+
+        `identity` is the id of the document. A field without a journal, or whose journal cannot be
+        used, has the state in the document.
+        """
+        journal = read(self._store.journals(), identity)
+        if journal.problem:
+            log.warning("state: the end of the event journal cannot be used: %s", journal.problem)
+        continued: dict[str, Continued] = {}
+        if journal.entries:
+            began = time.monotonic()
+            continued = dict(replay(document, journal, self._make_controllers()))
+            log.info(
+                "state: %s read from the event journal in %.1f s",
+                counted(sum(len(each.events) for each in journal.entries), "event"),
+                time.monotonic() - began,
+            )
+        states: dict[str, Continued] = {}
+        for name, field in document.fields.items():
+            loses_events = journal.is_damaged or (bool(journal.entries) and name not in continued)
+            state = continued.get(name, Continued(document.anchor, field))
+            if loses_events:  # it is unknown how many intervals have begun
+                state = state._replace(field=replace(state.field, next_write=None))
+            states[name] = state
+        return states
+
+    def _resume(self, document: Document, states: Mapping[str, Continued], *, newest: bool) -> None:
         now = self._anchor()
-        away = elapsed_between(document.anchor, now)
-        clock_events = list(_clock_events(document.anchor, now, away))
         final = document.final and newest
-        observations = []
+        observations, stored = [], [document.anchor]  # of all fields; `stored` are anchors
         log_removed("state", document.fields.keys() - self._controllers.keys())
         self.removed = {*document.fields, *document.uncleared} - self._controllers.keys()
         for name, controller in self._controllers.items():
-            field = document.fields.get(name)
-            if field is None:
+            if name not in document.fields:
                 log.info("state: the field %s is new, and starts without readings", name)
                 continue
+            anchor, field = states[name]
+            away = elapsed_between(anchor, now)
+            stored.append(anchor)
             continues = restore_controller("state", name, controller, field.controller)
             if continues or controller.policy.observations:
                 observations.append(controller.policy.observations)
-            for event in clock_events:
+            for event in _clock_events(anchor, now, away):
                 controller.handle(event)
             unknown = 0 if final else unknown_intervals(field, away, newest=newest)
             every, _ = self._scheduler.next_interval(name)
@@ -235,7 +309,7 @@ class Checkpoints:
             self._resume_field(name, resume_point(field, away, every, final=final), reply, now.wall)
         log.info(
             "state: restored from %s: %s, %s in their models",
-            rfc3339(round(document.anchor.wall, 3)),
+            rfc3339(round(max(stored, key=lambda each: each.monotonic).wall, 3)),
             counted(len(observations), "field"),
             counted(sum(observations), "reading"),
         )
@@ -257,15 +331,34 @@ class Checkpoints:
         return -1
 
     def wake_at(self) -> float:
-        """Return the time when the next checkpoint is due."""
-        return self._due
+        """Return the time when the next checkpoint, or the next entry of the journal, is due."""
+        return min(self._due, self._entry_due)
+
+    def note(self, field: str, event: Event, seconds: float) -> None:
+        """Note, for the journal, an event that the controller of `field` handled in `seconds`."""
+        if self._buffer:
+            self._buffer.add(field, event, seconds)
 
     def service(self, now: float) -> None:
-        """Write a checkpoint if it is due, or before a field has used its reserved numbers."""
-        if now >= self._due or any(
-            self._controllers[name].used >= number for name, number in self._reserved_until.items()
-        ):
+        """Write a checkpoint, or an entry of the journal, if it is due."""
+        buffer = self._buffer
+        if self._needs_document(now):
             self.save()
+        elif buffer and (now >= self._entry_due or buffer.is_long):
+            self._append(buffer, now)
+
+    def _needs_document(self, now: float) -> bool:
+        """Return whether a checkpoint is due, also because of its numbers or its journal."""
+        buffer = self._buffer
+        return (
+            now >= self._due
+            or (buffer is not None and buffer.overflows)
+            or (buffer is not None and buffer.is_full and now >= self._period_end)
+            or any(
+                self._controllers[name].used >= number
+                for name, number in self._reserved_until.items()
+            )
+        )
 
     def save(self) -> None:
         """Write a checkpoint now, or in the next turn of the loop.
@@ -291,21 +384,60 @@ class Checkpoints:
         if self._has_state:
             self._write(final=True)
 
+    def _append(self, buffer: EventBuffer, now: float) -> None:
+        """Append an entry to the journal; write a checkpoint instead if this fails.
+
+        If the journal is full, this is its last entry, and the next checkpoint is written early.
+        """
+        if self._is_stepped():
+            return
+        is_last = buffer.is_full
+        due = self._period_end if is_last else now + self._every
+        fields = {name: self._field_entry(name, due - now) for name in self._controllers}
+        entry = buffer.entry(self._anchor(), fields)
+        if entry is None or not self._store.append(entry):
+            self.save()
+        elif is_last:
+            self._buffer, self._entry_due, self._due = None, inf, due
+        else:
+            self._entry_due = due
+
+    def _field_entry(self, name: str, wait: float) -> FieldEntry:
+        """Return one field's part of an entry; the next write follows in `wait` seconds."""
+        controller = self._controllers[name]
+        every, next_in = self._scheduler.next_interval(name)
+        return FieldEntry(
+            controller.used,
+            next_in,
+            _intervals_in(wait, every),
+            self._scheduler.awaited_reply(name),
+            controller.digest(),
+        )
+
     def _write(self, *, final: bool) -> None:
         anchor = self._anchor()
         snapshots = {name: each.snapshot() for name, each in self._controllers.items()}
         size = sum(map(len, snapshots.values()))
-        wait = self._every * max(1, ceil(size / LARGE_DOCUMENT_BYTES))
-        if wait > self._every and self._names_period:
+        period = self._every * max(1, ceil(size / LARGE_DOCUMENT_BYTES))
+        has_journal = period > self._every
+        wait = period
+        if has_journal:
+            wait = max(period, min(JOURNAL_PERIODS * period, MAX_DOCUMENT_AGE_S))
+        if has_journal and self._names_period:
             self._names_period = False
             log.info(
-                "state: the state has %d KiB, so it is stored every %s instead of every %s",
+                "state: the state has %d KiB, so only the readings and other events are stored "
+                "every %s; the whole state is stored every %s, or every %s if there are very many "
+                "events",
                 size // 1024,
-                interval_text(wait),
                 interval_text(self._every),
+                interval_text(wait),
+                interval_text(period),
             )
         fields = {
-            name: self._field_checkpoint(name, blob, anchor.monotonic, wait)
+            name: self._field_checkpoint(
+                name, blob, anchor.monotonic, wait, has_journal=has_journal
+            )
             for name, blob in snapshots.items()
         }
         now = time.monotonic()
@@ -313,12 +445,15 @@ class Checkpoints:
         data = _encoded(Document(anchor, final, fields, uncleared))
         self.failing = data is None or not self._store.save(data)
         if self.failing:
-            wait = wait if data is None else min(wait, MAX_RETRY_DELAY_S)
+            wait = period if data is None else min(period, MAX_RETRY_DELAY_S)
             self._reserved_until = {}
-        self._due = now + wait
+        self._due, self._period_end, self._entry_due = now + wait, now + period, inf
+        self._buffer = None
+        if data and has_journal and not final and not self.failing:
+            self._buffer, self._entry_due = EventBuffer(data), now + self._every
 
     def _field_checkpoint(
-        self, name: str, snapshot: bytes, at: float, wait: float
+        self, name: str, snapshot: bytes, at: float, wait: float, *, has_journal: bool
     ) -> FieldCheckpoint:
         """Return one field's part of a checkpoint, which is written at the monotonic time `at`.
 
@@ -330,10 +465,19 @@ class Checkpoints:
         if every is None:
             reserved = self._reserve(name, used, at, wait)
         else:
-            usable = ceil(wait / every) + 2
+            usable = _intervals_in(wait, every)
             self._reserved_until[name] = used + usable
             reserved = used + 2 * usable
-        return FieldCheckpoint(snapshot, used, reserved, every, next_in, reply=reply)
+        return FieldCheckpoint(
+            snapshot,
+            used,
+            reserved,
+            every,
+            next_in,
+            reply=reply,
+            live=self._controllers[name].live() if has_journal else b"",
+            next_write=_intervals_in(self._every, every) if has_journal else None,
+        )
 
     def _reserve(self, name: str, begun: int, at: float, wait: float) -> int:
         """Reserve numbers above `begun` for an "on-reading" field; return the last of them."""
@@ -343,6 +487,18 @@ class Checkpoints:
         self._reserved_until[name] = int(min(begun + usable, end)) - RESERVE_MARGIN
         self._reserves[name] = _Reserve(at, begun, usable, begun + 2 * usable)
         return begun + 2 * usable
+
+
+@overload
+def _intervals_in(seconds: float, every: float) -> int: ...
+@overload
+def _intervals_in(seconds: float, every: float | None) -> int | None: ...
+def _intervals_in(seconds: float, every: float | None) -> int | None:
+    """Return how many intervals can begin until a write that is due in so many seconds.
+
+    The result is None for a field with the interval "on-reading".
+    """
+    return None if every is None else ceil(seconds / every) + 2
 
 
 def _clock_events(before: Anchor, now: Anchor, away: float) -> Iterator[Event]:

@@ -142,6 +142,9 @@ class Loop:
         Services that are called in every turn, after the controllers. The caller closes them.
     on_reading : callable, optional
         Function that is called with ``(field, reading)`` after each accepted reading.
+    on_event : callable, optional
+        Function that is called with ``(field, event, seconds)`` after each event that a controller
+        has handled; `seconds` is the time that the controller took.
     on_change : callable
         Function that is called after each request and after each step of the clock. Both
         change the daemon's health.
@@ -158,6 +161,7 @@ class Loop:
         observers: Sequence[Observer] = (),
         services: Sequence[LoopService] = (),
         on_reading: Callable[[str, Reading], None] | None = None,
+        on_event: Callable[[str, Event, float], None] | None = None,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._link = link
@@ -168,6 +172,7 @@ class Loop:
         self._observers = observers
         self._services = services
         self._on_reading = on_reading
+        self._on_event = on_event
         self._on_change = on_change
         self._selector = selectors.PollSelector()  # poll, unlike epoll, needs no descriptor
         self._changed: dict[str, None] = {}  # fields whose hot spot and alert are due
@@ -235,7 +240,9 @@ class Loop:
             self._link.expect_readings(expecting_readings(self._controllers))
 
     def _handle(self, field: str, event: Event) -> None:
+        began = time.perf_counter()
         commands = self._controllers[field].handle(event)
+        seconds = time.perf_counter() - began
         for command in commands:
             self._link.send(field, command)
         for command in commands:  # observers run after all commands are sent
@@ -248,6 +255,8 @@ class Loop:
             self._changed[field] = None
         if self._on_reading and isinstance(event, Reading) and not _is_rejected(commands):
             self._on_reading(field, event)
+        if self._on_event:
+            self._on_event(field, event, seconds)
 
     def _alert_changed(self, field: str) -> bool:
         """Return whether the alert of `field` has begun or ended since the loop's last event.

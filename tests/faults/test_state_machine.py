@@ -17,13 +17,14 @@ from hypothesis.stateful import (
 )
 from support.twin_daemon import INTERVAL, REPLY_TIMEOUT, Disk, Process, WorldClock
 
+from edge_tvbo.daemon import checkpoints
 from edge_tvbo.daemon.clock import RELEASED_AT
 from edge_tvbo.messages.events import Reading
 
 STEPS_OF_RUN = 50
 MAX_QUEUED = 200  # messages in the outbox
 TIMES = (1.0, 30.0, REPLY_TIMEOUT, REPLY_TIMEOUT + 5, INTERVAL / 2, INTERVAL, 3.5 * INTERVAL)
-ENDINGS = "stop", "kill", "reboot", "reboot, unset", "damage"
+ENDINGS = "stop", "kill", "reboot", "reboot, unset", "damage", "tear"
 VALUES = (-1.0, -0.25, 0.0, 0.5, 1.25)
 
 
@@ -88,6 +89,12 @@ class Faults(RuleBasedStateMachine):
         self.process.checkpoints.save()
         self.note_checkpoint()
 
+    @rule()
+    def write(self):
+        """Let the next write be due: an entry of the journal, or a checkpoint without a journal."""
+        self.process.checkpoints.service(self.process.checkpoints.wake_at())
+        self.note_checkpoint()
+
     # --- what fails -------------------------------------------------------------------------------
 
     @precondition(lambda self: not self.process.network.online)
@@ -147,6 +154,8 @@ class Faults(RuleBasedStateMachine):
                 self.clock_doubtful = True
             case "damage" if self.is_stored and self.disk.has_previous:
                 self.disk.damage()
+            case "tear" if self.is_stored:
+                self.disk.tear(data.draw(st.sampled_from([0.0, 0.5])))
         self.clock.move(away)
         self.awaited.clear()
         self.paid = 0
@@ -220,25 +229,39 @@ class Faults(RuleBasedStateMachine):
     def teardown(self):
         self.tried["activations"] += len(self.left)
         self.tried["blamed"] += len(self.process.blamed)
+        self.tried["entries"] += self.disk.entries
 
 
-def compare(runs):
-    """Compare the daemon with the reference in so many runs; return counts of what was tried."""
-    Faults.tried.clear()
+def compare(runs, *, journal=False):
+    """Compare the daemon with the reference in so many runs; return counts of what was tried.
+
+    With a `journal`, the state counts as large.
+    """
+    tried = Faults.tried = Counter()
     options = {"deadline": None, "suppress_health_check": list(HealthCheck)}
-    run_state_machine_as_test(
-        Faults, settings=settings(max_examples=runs, stateful_step_count=STEPS_OF_RUN, **options)
-    )
-    return Faults.tried
+    with pytest.MonkeyPatch.context() as patch:
+        if journal:
+            patch.setattr(checkpoints, "LARGE_DOCUMENT_BYTES", 300)
+        run_state_machine_as_test(
+            Faults,
+            settings=settings(max_examples=runs, stateful_step_count=STEPS_OF_RUN, **options),
+        )
+    return tried
 
 
 def test_a_daemon_does_what_the_reference_does():
     assert compare(150)["activations"] > 50
 
 
+def test_a_daemon_with_a_journal_does_what_the_reference_does():
+    tried = compare(150, journal=True)
+    assert tried["activations"] > 50
+    assert tried["entries"] > 50
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(4 * 3600)
 def test_a_million_steps_of_the_daemon_and_the_reference(record_property):
-    tried = compare(1_000_000 // STEPS_OF_RUN)
+    tried = compare(500_000 // STEPS_OF_RUN) + compare(500_000 // STEPS_OF_RUN, journal=True)
     record_property("measured", ", ".join(f"{tried[each]} {each}" for each in sorted(tried)))
     assert tried["blamed"] > 0

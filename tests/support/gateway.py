@@ -14,6 +14,7 @@ from support.mosquitto import TIMEOUT_S
 from support.paths import ROOT
 
 from edge_tvbo.daemon.checkpoint_document import decode
+from edge_tvbo.daemon.journal import document_id, read
 from edge_tvbo.errors import SnapshotError
 
 INTERVAL, PERIOD = 0.2, 1.0  # s
@@ -64,6 +65,15 @@ Controller.handle = broken
 main()
 """
 
+# A program that runs the daemon, for which every state is large, and therefore has a journal.
+WITH_JOURNAL = """
+from edge_tvbo.cli import main
+from edge_tvbo.daemon import checkpoints
+
+checkpoints.LARGE_DOCUMENT_BYTES = 1000
+main()
+"""
+
 
 def program(*words):
     """Run a command of `edge-tvbo`."""
@@ -79,8 +89,11 @@ class Daemon:
         self.log = directory / "log"
         self.process = None
 
-    def start(self, *, by=(sys.executable, "-m", "edge_tvbo"), **options):
+    program = (sys.executable, "-m", "edge_tvbo")
+
+    def start(self, *, by=None, **options):
         """Start a daemon by the command `by`."""
+        by = by or self.program
         with self.log.open("ab") as log:
             command = [*by, "run", str(self.config)]
             self._from = log.tell()
@@ -196,6 +209,19 @@ class Gateway(Daemon):
             with suppress(OSError, SnapshotError):
                 return decode(path.read_bytes())
         return None
+
+    def stored_until(self):
+        """Return the time of the newest stored event, s; None if nothing is stored."""
+        document = self.stored_state()
+        if document is None:
+            return None
+        at = document.anchor.wall
+        path = Path(f"{self.state}.journal")
+        with suppress(FileNotFoundError):
+            identity = document_id(self.state.read_bytes())
+            found = read([path.read_bytes()], identity)
+            at = max([at, *(each.anchor.wall for each in found.entries)])
+        return at
 
     def wait_for_checkpoint(self):
         """Wait until two more checkpoints have been written, with what was done before."""

@@ -1,5 +1,8 @@
 """Simulated runs of a daemon with one field, with a manual clock and without broker and disk."""
 
+from copy import deepcopy
+from typing import ClassVar
+
 import numpy as np
 from support.controllers import controller_settings
 
@@ -49,6 +52,8 @@ class Memory:
 
     newest = "0"
 
+    entries: ClassVar[dict[bytes, list[bytes]]] = {}  # by checkpoint: its journal
+
     def __init__(self, kept):
         self.kept = kept
         self.written = 0
@@ -70,8 +75,19 @@ class Memory:
     def save(self, document):
         if not self.full:
             self.kept[:] = [document, *filter(None, self.kept)][:2]
+            self.entries[document] = []
             self.written += len(document)
         return not self.full
+
+    def append(self, entry):
+        if not self.full:
+            self.entries[self.kept[0]].append(entry)
+            self.written += len(entry)
+        return not self.full
+
+    def journals(self):
+        for document in self.kept:
+            yield b"".join(self.entries.get(document, []))
 
 
 class Life:
@@ -84,12 +100,19 @@ class Life:
         field = SensorField(("a", "b"), np.eye(2), 0.01, scale=unit)
         rules = controller_settings(**{"reply_timeout": 1.0, "max_age": 1e9} | limits)
         policy = policy or make_policy("tv-gp-ucb", field, epsilon=0.1)
+        fresh = deepcopy(policy)
         self.controller = Controller(policy, rules)
         self.schedule = Scheduler({"lab": every}, clock, first=clock.elapsed())
         self.store = Memory(store) if isinstance(store, list) else store
         fields = {"lab": self.controller}
         self.checkpoints = Checkpoints(
-            self.store, checkpoint, fields, self.schedule, lambda: clock.now, clock.is_stepped
+            self.store,
+            checkpoint,
+            fields,
+            self.schedule,
+            lambda: clock.now,
+            clock.is_stepped,
+            make_controllers=lambda: {"lab": Controller(deepcopy(fresh), rules)},
         )
         self.checkpoints.restore()
         self.checkpoints.save()
@@ -112,6 +135,7 @@ class Life:
     def commands(self, event):
         """Handle an event; return the commands."""
         commands = self.controller.handle(event)
+        self.checkpoints.note("lab", event, 0.0)
         for command in commands:
             self.schedule.note("lab", command)
         return commands

@@ -5,7 +5,7 @@ the product. `Twin` is the reference of the model: the accepted readings in plai
 """
 
 import json
-from copy import copy
+from copy import copy, deepcopy
 from itertools import count
 
 import numpy as np
@@ -102,15 +102,19 @@ class Disk:
 
     def __init__(self):
         self.written = 0
+        self.entries = 0
+        self.torn = b""  # what is left of a lost entry, after the newest journal
         self.full = False
         self.twin = Twin()  # of the running process
         self._kept = {}  # by generation: the document and its twin
+        self._journals = {}  # by document: the entries of its journal, and their last twin
 
     def generations(self):
         for name in ("newest", "previous"):
             if name in self._kept:
                 document, twin = self._kept[name]
-                self.twin = copy(twin)
+                twins = [twin, *(each for _, each in self._journals.get(document, ()))]
+                self.twin = copy(twins[-1])
                 yield name, document
         self.twin = Twin()  # no document is valid
 
@@ -130,8 +134,31 @@ class Disk:
         if "newest" in self._kept:
             self._kept["previous"] = self._kept["newest"]
         self._kept["newest"] = document, copy(self.twin)
+        self.torn = b""
+        self._journals = {each: self._journals.get(each, []) for each, _ in self._kept.values()} | {
+            document: []
+        }
         self.written += len(document)
         return True
+
+    def append(self, entry):
+        if self.full:
+            return False
+        document, _ = self._kept["newest"]
+        self._journals[document].append((entry, copy(self.twin)))
+        self.entries += 1
+        return True
+
+    def journals(self):
+        for journal in self._journals.values():
+            yield b"".join(entry for entry, _ in journal) + self.torn * bool(journal)
+
+    def tear(self, cut):
+        """Lose the end of the newest journal's last entry, or all of it."""
+        document, _ = self._kept["newest"]
+        if self._journals[document]:
+            entry, _ = self._journals[document].pop()
+            self.torn = entry[: int(cut * len(entry))]
 
     def damage(self):
         """Damage the newest checkpoint, so that the one before it counts."""
@@ -242,15 +269,28 @@ class Process:
         settings = controller_settings(
             REPLY_TIMEOUT, faults="off", energy=energy_settings(BUDGET, SENSORS)
         )
-        self.controller = WatchedController(
-            make_policy("tv-gp-ucb", FIELD, epsilon=EPSILON), settings, self._note
-        )
+        policy = make_policy("tv-gp-ucb", FIELD, epsilon=EPSILON)
+        fresh = deepcopy(policy)
+        self.controller = WatchedController(policy, settings, self._note)
         fields = {"lab": self.controller}
         self.schedule = Scheduler({"lab": INTERVAL}, clock, first=clock.elapsed() + 1.0)
         self.checkpoints = Checkpoints(
-            disk, 900.0, fields, self.schedule, self._anchor, clock.is_stepped
+            disk,
+            900.0,
+            fields,
+            self.schedule,
+            self._anchor,
+            clock.is_stepped,
+            make_controllers=lambda: {"lab": Controller(fresh, settings)},
         )
-        self.loop = Loop(self.network, fields, self.schedule, clock, services=[self.checkpoints])
+        self.loop = Loop(
+            self.network,
+            fields,
+            self.schedule,
+            clock,
+            services=[self.checkpoints],
+            on_event=self.checkpoints.note,
+        )
         self.checkpoints.restore()
         self.checkpoints.save()
         # What an earlier process may have spent after its last checkpoint is charged at the next

@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 
 MAX_REJECTED_FILES = 3
 MAX_DOCUMENT_SIZE = 2**28  # bytes that are read
+_APPENDED_FILE = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -37,6 +38,8 @@ class FileStore:
         self._current = directory / f"{name}.state"
         self._previous = directory / f"{name}.state.previous"
         self._draft = directory / f"{name}.state.new"
+        self._journal = directory / f"{name}.state.journal"
+        self._previous_journal = directory / f"{name}.state.previous.journal"
         self._written = 0
         self._to_rename: dict[Path, str] = {}  # files that `save` does not overwrite, and why
         self._logged_problem = ""
@@ -119,6 +122,7 @@ class FileStore:
             with suppress(FileNotFoundError):
                 self._current.replace(self._previous)
             self._draft.replace(self._current)
+            self._end_journal()
             _flush(self._directory)
         except OSError as error:
             self._log_problem(error.strerror or str(error))
@@ -127,6 +131,46 @@ class FileStore:
             return False
         self._log_problem("")
         return True
+
+    def append(self, entry: bytes) -> bool:
+        """Append an entry to the journal of the newest state file; return whether it is stored.
+
+        An error of the disk is logged. It may leave an incomplete entry at the end of the file.
+        """
+        try:
+            is_new = not self._journal.exists()
+            descriptor = os.open(self._journal, _APPENDED_FILE, 0o600)
+            try:
+                self._write_all(descriptor, entry)
+            finally:
+                os.close(descriptor)
+            if is_new:
+                _flush(self._directory)
+        except OSError as error:
+            self._log_problem(error.strerror or str(error))
+            return False
+        return True
+
+    def journals(self) -> Iterator[bytes]:
+        """Yield the journals of the newest and of the previous state file.
+
+        If the daemon was killed while it renamed files, either journal may be that of the other
+        state file, or of an older one.
+        """
+        for path in (self._journal, self._previous_journal):
+            try:
+                with path.open("rb") as file:
+                    yield file.read(MAX_DOCUMENT_SIZE)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                log.error("state: %s cannot be read: %s", path, error.strerror)
+
+    def _end_journal(self) -> None:
+        """Rename the journal of the state file that was the newest one until now."""
+        self._previous_journal.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            self._journal.replace(self._previous_journal)
 
     def _set_aside(self, path: Path, why: str) -> Path:
         """Rename a rejected state file, delete the oldest ones, and return the new path."""
@@ -149,14 +193,17 @@ class FileStore:
     def _write(self, document: bytes) -> None:
         descriptor = os.open(self._draft, _NEW_FILE, 0o600)
         try:
-            rest = memoryview(document)
-            while rest:
-                count = os.write(descriptor, rest)
-                self._written += count
-                rest = rest[count:]
-            os.fsync(descriptor)
+            self._write_all(descriptor, document)
         finally:
             os.close(descriptor)
+
+    def _write_all(self, descriptor: int, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            count = os.write(descriptor, rest)
+            self._written += count
+            rest = rest[count:]
+        os.fsync(descriptor)
 
     def _log_problem(self, problem: str) -> None:
         """Log once that the state file cannot be stored, and once when storing works again."""

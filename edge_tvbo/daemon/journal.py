@@ -1,0 +1,231 @@
+"""Journal: the events after a checkpoint, from which a later state of the controllers follows.
+
+A controller's state depends only on the events that it handles. So a snapshot and the later events
+contain as much as a later snapshot, but the events are much shorter. `checkpoints` describes when
+the journal is written.
+
+Format: a journal is a sequence of entries. Each entry consists of its length (4 bytes), a header
+with a checksum, and a body; see `DocumentFormat`. An entry names the document that it continues. An
+entry that is damaged ends the journal, because the events after it do not continue the state.
+
+Replay: `replay` restores throwaway controllers from the document, and lets them handle the events.
+Their commands are dropped: the daemon carried them out before it was killed. After each entry, the
+digest of a controller must be the digest in the entry. Otherwise the events do not lead to the
+state that the daemon had, for example because the settings have changed in the meantime; then the
+journal is not used for this field.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.daemon.checkpoint_document import Anchor, Document, FieldCheckpoint, IntervalNumber
+from edge_tvbo.daemon.scheduler import AwaitedReply
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.messages.events import Event, Unreadable
+from edge_tvbo.models.snapshot import DocumentFormat
+
+log = logging.getLogger(__name__)
+
+MAGIC = b"edge_tvbo event\n"
+FORMAT = 1
+LENGTH_BYTES = 4  # of the length before each entry
+MAX_EVENTS = 10_000  # in an entry
+MAX_REPLAY_S = 10.0  # time to handle the events of a journal; measured when they happen
+
+
+class FieldEntry(msgspec.Struct, frozen=True):
+    """The state of one field in an entry, besides its events."""
+
+    used: IntervalNumber  # the highest used number
+    next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s from the anchor to the next interval
+    next_write: Annotated[int, Meta(ge=0, le=2**53)] | None  # as in a `FieldCheckpoint`
+    reply: AwaitedReply | None
+    digest: bytes  # of the controller, after the events
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """The events of all fields since the previous entry, and the state that they lead to."""
+
+    document: bytes  # the id of the document that the journal continues
+    anchor: Anchor  # when the entry was written
+    fields: dict[str, FieldEntry]
+    events: list[tuple[str, Event]]
+
+
+class Journal(NamedTuple):
+    """The valid entries of a document's journal."""
+
+    entries: list[Entry]
+    problem: str = ""  # why later entries are dropped
+    is_damaged: bool = False  # whether a complete entry is damaged: later entries may be lost
+
+
+class Continued(NamedTuple):
+    """The state of one field when the last entry of a journal was written."""
+
+    anchor: Anchor
+    field: FieldCheckpoint
+
+
+_FORMAT = DocumentFormat(MAGIC, Entry)
+
+
+class EventBuffer:
+    """The events since the last write, for the next entry of the journal of a document.
+
+    Parameters
+    ----------
+    document : bytes
+        The document, as it was stored.
+    """
+
+    def __init__(self, document: bytes) -> None:
+        self.document = document_id(document)
+        self.overflows = False  # whether an event could not be added
+        self._max_bytes = len(document)
+        self._bytes = 0  # of the journal so far
+        self._seconds = 0.0  # time to handle all events of the journal
+        self._events: list[tuple[str, Event]] = []
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the next entry must be written early, before the buffer overflows."""
+        return len(self._events) >= MAX_EVENTS // 2
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the journal is as large as its document, or takes too long to replay."""
+        return self._bytes >= self._max_bytes or self._seconds >= MAX_REPLAY_S
+
+    def add(self, field: str, event: Event, seconds: float) -> None:
+        """Add an event, which the controller of `field` has handled in so many seconds."""
+        if len(self._events) >= MAX_EVENTS:
+            self.overflows = True
+            return
+        if isinstance(event, Unreadable):  # the texts are only logged
+            event = Unreadable(event.reason, "", "")
+        self._events.append((field, event))
+        self._seconds += seconds
+
+    def entry(self, anchor: Anchor, fields: dict[str, FieldEntry]) -> bytes | None:
+        """Return the next entry, with the events since the previous one, as bytes.
+
+        The result is None if the entry would be too large to be read again.
+        """
+        try:
+            data = encode(Entry(self.document, anchor, fields, self._events))
+        except SnapshotError:
+            return None
+        self._events = []
+        self._bytes += len(data)
+        return data
+
+
+def document_id(document: bytes) -> bytes:
+    """Return the id by which the entries of a journal name their document."""
+    return sha256(document).digest()
+
+
+def encode(entry: Entry) -> bytes:
+    """Return an entry as the bytes that are appended to a journal."""
+    data = _FORMAT.encode(entry, number=FORMAT)
+    return len(data).to_bytes(LENGTH_BYTES, "big") + data
+
+
+def read(journals: Iterable[bytes], document: bytes) -> Journal:
+    """Return the journal that continues the document with the id `document`; empty if none does."""
+    found = [_read(data) for data in journals]
+    for journal in found:
+        if journal.entries and journal.entries[0].document == document:
+            return journal
+    unknown = (each for each in found if each.problem and not each.entries)
+    return next(unknown, Journal([]))
+
+
+def _read(data: bytes) -> Journal:
+    entries: list[Entry] = []
+    at = 0
+    while at < len(data):
+        begin = at + LENGTH_BYTES
+        at = begin + int.from_bytes(data[at:begin], "big")
+        if at > len(data):
+            return Journal(entries, "it is incomplete")
+        try:
+            entry = _FORMAT.decode(data[begin:at], number=FORMAT, migrations={})
+        except SnapshotError as error:
+            return Journal(entries, str(error), is_damaged=True)
+        if entries and entry.document != entries[0].document:
+            return Journal(entries, "it continues another document", is_damaged=True)
+        entries.append(entry)
+    return Journal(entries)
+
+
+def replay(
+    document: Document, journal: Journal, controllers: Mapping[str, Controller]
+) -> Iterator[tuple[str, Continued]]:
+    """Yield the state of each field after the events of the `journal` of `document`.
+
+    `controllers` are new controllers, which are not used for anything else. A field is left out if
+    its controller does not reach the state that the daemon had.
+    """
+    for name, field in document.fields.items():
+        controller = controllers.get(name)
+        if controller is None or not all(name in each.fields for each in journal.entries):
+            continue
+        if problem := _replay_field(name, field, journal, controller):
+            log.warning(
+                "state: the event journal cannot be used for the field %s, which continues from "
+                "the last whole state: %s",
+                name,
+                problem,
+            )
+            continue
+        last = journal.entries[-1]
+        yield name, Continued(last.anchor, _continued(field, last.fields[name], controller))
+
+
+def _replay_field(
+    name: str, field: FieldCheckpoint, journal: Journal, controller: Controller
+) -> str:
+    """Let a new controller handle the events of a field; return why the result is not the state."""
+    try:
+        controller.restore(field.controller)
+        controller.restore_live(field.live)
+        for entry in journal.entries:
+            for of_field, event in entry.events:
+                if of_field == name:
+                    controller.handle(event)
+            if controller.digest() != entry.fields[name].digest:
+                return "the settings or the version of edge_tvbo have changed"
+    except SnapshotError as error:
+        return str(error)
+    except Exception:  # events of another version or configuration; the start must not fail
+        log.exception("state: an event of the event journal failed")
+        return "an event failed"
+    return ""
+
+
+def _continued(
+    field: FieldCheckpoint, entry: FieldEntry, controller: Controller
+) -> FieldCheckpoint:
+    """Return a field's part of the document that could have been written instead of an entry.
+
+    The reserved numbers are those of the document `field`, one more for each interval since then.
+    So a process that reads no journal and a process that reads it skip the same numbers.
+    """
+    return replace(
+        field,
+        controller=controller.snapshot(),
+        interval=entry.used,
+        reserved=field.reserved + entry.used - field.interval,
+        next_in=entry.next_in,
+        next_write=entry.next_write,
+        reply=entry.reply,
+    )

@@ -1,0 +1,296 @@
+"""Journal: what it contains, and how a state follows from a document and its journal."""
+
+import logging
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.lives import NOW, Life, Memory, Time
+
+from edge_tvbo.config.energy_settings import EnergySettings
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.daemon import checkpoints, journal
+from edge_tvbo.messages.events import ActivationRequested, PauseRequested, Reading, Unreadable
+
+PERIOD = 900.0  # s between two entries
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """Return a clock that the checkpoints use, too; every state counts as large."""
+    clock = Time()
+    monkeypatch.setattr(checkpoints.time, "monotonic", clock.elapsed)
+    monkeypatch.setattr(checkpoints, "LARGE_DOCUMENT_BYTES", 300)
+    return clock
+
+
+def read(life, *values):
+    """Let the sensor b report so many values, one a second."""
+    for value in values:
+        at = life.clock.now.wall
+        life.commands(Reading("b", value, at, at, stamped=False))
+        life.clock.move(1.0)
+
+
+def write_entry(life):
+    """Let the time until the next entry pass, without an interval, and write the entry."""
+    before = len(entries(life))
+    life.clock.move(life.checkpoints.wake_at() - life.clock.elapsed())
+    life.checkpoints.service(life.clock.elapsed())
+    assert len(entries(life)) == before + 1
+
+
+def entries(life):
+    return Memory.entries[life.store.kept[0]]
+
+
+def said(caplog, *words):
+    texts = [each.getMessage() for each in caplog.records]
+    return [each for each in texts if all(word in each for word in words)]
+
+
+def values(life):
+    """Return the last value of the sensor b, and the number of readings in the model."""
+    last = life.controller.last_readings().get("b")
+    return last.value if last else None, life.controller.policy.observations
+
+
+def test_a_kill_loses_only_the_events_after_the_last_entry(timed, caplog):
+    caplog.set_level(logging.INFO)
+    stored = []
+    life = Life(timed, stored)
+    read(life, 0.1, 0.2)
+    write_entry(life)
+    read(life, 0.3)
+    write_entry(life)
+    mean = life.controller.policy.posterior()
+    read(life, 0.4)
+    documents = list(stored)
+    later = Life(timed, stored)
+    assert values(later) == (0.3, 3)
+    np.testing.assert_array_equal(later.controller.policy.posterior(), mean)
+    assert said(caplog, "3 events read from the event journal")
+    assert stored != documents  # the journal is not replayed again
+
+
+def test_entries_are_written_as_often_as_small_documents(timed):
+    life = Life(timed, [])
+    assert life.checkpoints.wake_at() == timed.elapsed() + PERIOD
+    for _ in range(2):
+        write_entry(life)
+        assert life.checkpoints.wake_at() == timed.elapsed() + PERIOD
+
+
+def test_a_small_state_has_no_journal(timed, monkeypatch):
+    monkeypatch.setattr(checkpoints, "LARGE_DOCUMENT_BYTES", 2**18)
+    life = Life(timed, [])
+    for _ in range(20):
+        read(life, 0.1)
+        timed.move(PERIOD)
+        life.checkpoints.service(timed.elapsed())
+    assert entries(life) == []
+
+
+def flipped(entry):
+    return entry[:-1] + bytes([entry[-1] ^ 1])
+
+
+def three_entries(clock, stored, **options):
+    """Return a run with three readings, each in an entry of its own."""
+    life = Life(clock, stored, **options)
+    for value in (0.1, 0.2, 0.3):
+        read(life, value)
+        write_entry(life)
+    return life
+
+
+@pytest.mark.parametrize("cut", [1, 30, -1])
+def test_a_torn_last_entry_is_dropped_and_logged(timed, caplog, cut):
+    stored = []
+    life = three_entries(timed, stored)
+    entries(life)[-1] = entries(life)[-1][:cut]
+    assert values(Life(timed, stored)) == (0.2, 2)
+    assert said(caplog, "the end of the event journal cannot be used: it is incomplete")
+
+
+def test_the_entries_after_a_damaged_one_are_dropped(timed, caplog):
+    stored = []
+    life = three_entries(timed, stored)
+    entries(life)[1] = flipped(entries(life)[1])
+    assert values(Life(timed, stored)) == (0.1, 1)
+    assert said(caplog, "the end of the event journal cannot be used: its checksum does not match")
+
+
+def test_after_a_damaged_entry_all_intervals_until_the_next_document_are_charged(timed):
+    """Entries after the damaged one may be lost. A torn entry is the last one."""
+    spent, energy = [], EnergySettings(field_budget=1000.0)
+    for damaged in (False, True):
+        stored = []
+        life = three_entries(timed, stored, energy=energy)
+        if damaged:
+            entries(life)[2] = flipped(entries(life)[2])
+        timed.move(36_000.0)
+        later = Life(timed, stored, energy=energy)
+        activated = later.live(600.0)
+        spent.append(later.controller.health().energy.spent - len(activated))
+    assert spent[0] == 4 < 50 < spent[1]
+
+
+def test_the_journal_of_another_document_is_ignored(timed, caplog):
+    stored, others = [], []
+    life = three_entries(timed, stored)
+    other = Life(timed, others)
+    read(other, 0.9)
+    write_entry(other)
+    entries(life)[:] = entries(other)
+    assert values(Life(timed, stored)) == (None, 0)
+    assert not said(caplog, "journal")
+
+
+def test_with_other_settings_the_field_continues_from_the_document(timed, caplog):
+    stored = []
+    life = Life(timed, stored)
+    read(life, 0.1)
+    life.checkpoints.save()
+    read(life, 0.2, 5000.0)
+    write_entry(life)
+    later = Life(timed, stored, plausible=(-1e4, 1e4))
+    assert values(later) == (0.1, 1)
+    assert said(caplog, "the event journal cannot be used for the field lab", "have changed")
+
+
+def test_with_another_model_the_field_continues_as_without_a_journal(timed, caplog):
+    stored = []
+    three_entries(timed, stored)
+    later = Life(timed, stored, unit=2.0)
+    assert values(later)[1] == 0
+    assert said(caplog, "the event journal cannot be used for the field lab")
+    assert said(caplog, "the field lab starts without readings")
+
+
+def test_an_event_that_fails_does_not_prevent_the_start(timed, caplog, monkeypatch):
+    stored = []
+    life = Life(timed, stored)
+    life.live(0.0)
+    life.commands(ActivationRequested("b", NOW))
+    write_entry(life)
+
+    handle = Controller.handle
+
+    def failing(self, event):
+        if isinstance(event, ActivationRequested):
+            raise KeyError(event.sensor)
+        return handle(self, event)
+
+    monkeypatch.setattr(Controller, "handle", failing)
+    later = Life(timed, stored)
+    assert later.controller.used > 0
+    assert said(caplog, "the event journal cannot be used for the field lab", "an event failed")
+
+
+def test_commands_of_the_journal_are_not_carried_out_again(timed):
+    stored = []
+    life = Life(timed, stored)
+    life.live(0.0)
+    life.commands(PauseRequested(timed.now.wall))
+    write_entry(life)
+    later = Life(timed, stored)
+    assert later.controller.paused
+    assert later.commands(PauseRequested(timed.now.wall)) == []  # no second notice
+    assert later.live(1300.0) == []
+
+
+@pytest.mark.usefixtures("first_timeout_counts")
+def test_a_sensor_that_was_silent_before_the_last_entry_is_backed_off(timed):
+    """But not one that was silent when the process was killed."""
+    stored, options = [], {"reply_timeout": 100.0}
+    life = Life(timed, stored, **options)
+    life.live(1000.0)
+    lost = life.controller.health().suspects
+    assert lost
+    write_entry(life)
+    later = Life(timed, stored, **options)
+    assert later.controller.health().suspects == lost
+
+
+def test_if_an_entry_cannot_be_stored_a_document_is_written(timed):
+    stored = []
+    life = three_entries(timed, stored)
+    life.store.full = True
+    timed.move(PERIOD)
+    life.checkpoints.service(timed.elapsed())
+    assert life.checkpoints.failing
+    assert life.checkpoints.wake_at() == timed.elapsed() + 60.0
+    life.store.full = False
+    documents = list(stored)
+    timed.move(60.0)
+    life.checkpoints.service(timed.elapsed())
+    assert not life.checkpoints.failing
+    assert not set(stored) & set(documents)  # both generations are new
+
+
+def test_a_full_journal_ends_and_the_document_is_written_early(timed, monkeypatch):
+    monkeypatch.setattr(journal, "MAX_REPLAY_S", 1.0)
+    life = Life(timed, [])
+    life.checkpoints.note("lab", Unreadable("late", "topic", "detail"), 2.0)
+    document = life.store.kept[0]
+    write_entry(life)
+    (entry,) = journal.read(life.store.journals(), journal.document_id(document)).entries
+    due = life.checkpoints.wake_at()
+    assert timed.elapsed() + PERIOD < due < timed.elapsed() + 6 * PERIOD
+    assert entry.fields["lab"].next_write >= (due - timed.elapsed()) / 600.0
+    assert entry.events == [("lab", Unreadable("late", "", ""))]
+    timed.move(due - timed.elapsed())
+    life.checkpoints.service(timed.elapsed())
+    assert life.store.kept[0] != document
+
+
+def test_too_many_events_are_written_early_or_as_a_document(timed, monkeypatch):
+    monkeypatch.setattr(journal, "MAX_EVENTS", 10)
+    life = Life(timed, [])
+    document = life.store.kept[0]
+    read(life, *np.linspace(0.0, 1.0, 6).tolist())
+    life.checkpoints.service(timed.elapsed())
+    assert len(entries(life)) == 1
+    read(life, *np.linspace(0.0, 1.0, 12).tolist())
+    life.checkpoints.service(timed.elapsed())
+    assert life.store.kept[0] != document
+
+
+def test_an_entry_waits_until_the_loop_knows_that_the_clock_was_stepped(timed):
+    stepped = [True]
+    timed.is_stepped = lambda: bool(stepped) and life_exists
+    life_exists = False
+    life = Life(timed, [])
+    life_exists = True
+    timed.move(PERIOD)
+    life.checkpoints.service(timed.elapsed())
+    assert entries(life) == []
+    stepped.clear()
+    life.checkpoints.service(timed.elapsed())
+    assert len(entries(life)) == 1
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 2), st.floats(0.0, 0.999), st.integers(0, 7), st.booleans())
+def test_with_any_damage_the_controller_has_the_state_of_an_entry_before_it(
+    number, where, bit, truncates
+):
+    clock, stored = Time(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints.time, "monotonic", clock.elapsed)
+        patch.setattr(checkpoints, "LARGE_DOCUMENT_BYTES", 300)
+        life = three_entries(clock, stored)
+        entry = entries(life)[number]
+        at = int(where * len(entry))
+        changed = b"" if truncates else bytes([entry[at] ^ 1 << bit]) + entry[at + 1 :]
+        entries(life)[number] = entry[:at] + changed
+        del entries(life)[number + 1 if truncates else 3 :]
+        assert values(Life(clock, stored))[1] == number
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=300))
+def test_an_invalid_journal_has_no_entries(data):
+    assert journal.read([data], b"").entries == []

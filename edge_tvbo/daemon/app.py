@@ -283,8 +283,8 @@ def _checkpoints(
         scheduler,
         lambda: clock_anchor(clock),
         clock.is_stepped,
+        lambda name: build_controllers.controller(name, settings.fields[name]),
         lambda: link.former,
-        lambda: build_controllers.controllers(settings),
     )
 
 

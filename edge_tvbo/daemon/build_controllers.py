@@ -42,7 +42,7 @@ def controllers(settings: Settings) -> dict[str, Controller]:
     mistakes: list[Mistake] = []
     for name, each in settings.fields.items():
         try:
-            built[name] = _controller(name, each)
+            built[name] = controller(name, each)
         except SettingErrors as error:
             mistakes += error.mistakes
     if mistakes:
@@ -50,7 +50,8 @@ def controllers(settings: Settings) -> dict[str, Controller]:
     return built
 
 
-def _controller(name: str, settings: FieldSettings) -> Controller:
+def controller(name: str, settings: FieldSettings) -> Controller:
+    """Return a controller of the field `name`; raises `SettingErrors` for a mistake."""
     source = "kernel" if settings.model is None else "model"
     with _mistakes_at(("fields", name, source)):
         field = _field(settings)

@@ -26,20 +26,22 @@ Journal. Between two checkpoints of more than `LARGE_DOCUMENT_BYTES`, the events
 the controllers have handled, at the times at which a small checkpoint would be written. A snapshot
 and the events after it lead to the state at the last entry; see `journal`.
 
-- At the start, throwaway controllers are restored from the checkpoint, and handle the events of its
-  journal. Their snapshots replace those of the checkpoint, as if it had been written instead of the
-  last entry. So whatever a restart changes, such as the replies that may be lost, it changes after
-  the last event.
+- At the start, for one field after another, a throwaway controller is restored from the checkpoint,
+  and handles the events of its journal. Its snapshot replaces that of the checkpoint, as if it had
+  been written instead of the last entry. So whatever a restart changes, such as the replies that
+  may be lost, it changes after the last event.
 - Only checkpoints reserve interval numbers: for the time until two more checkpoints are written,
   whatever becomes of the journal. So no number is used twice if the journal is damaged or lost, or
   belongs to another checkpoint, or if an older version, which reads no journal, is started.
 - A journal is only appended to by the process that has written its checkpoint. If an entry cannot
   be written, the journal ends, and a checkpoint is due, as after a checkpoint that cannot be
   written.
-- The journal is full if it is as large as its checkpoint, or if the controllers took
-  `MAX_REPLAY_S` for its events, because a start takes as long. Then the next checkpoint is due, but
-  not earlier than it would be without a journal. Many events can therefore not cause many
-  checkpoints; the events after a full journal are not stored until then.
+- The journal is full if it is as large as its checkpoint, if it has `MAX_JOURNAL_EVENTS`, or if the
+  controllers took `MAX_REPLAY_S` for its events, because a start takes as long. A start that needs
+  too much memory or time would be ended by systemd, again and again. A full journal gets its last
+  entry at once. Then the next checkpoint is due, but not earlier than it would be without a
+  journal. Many events can therefore not cause many checkpoints; the events after a full journal are
+  not stored until then.
 - After a kill, the energy budgets are charged for the intervals that could begin until the next
   entry was due. If entries may be lost, they are charged for those until the next checkpoint.
 
@@ -75,6 +77,7 @@ from edge_tvbo.daemon.journal import (
     Continued,
     EventBuffer,
     FieldEntry,
+    Journal,
     document_id,
     read,
     replay,
@@ -179,10 +182,11 @@ class Checkpoints:
         Returns the present moment; see `clock_anchor`.
     is_stepped : callable
         Returns True from a step of the wall clock until the controllers are informed of it.
+    make_controller : callable
+        Returns a new controller of a field, like that in `controllers`, in which a journal is
+        replayed.
     retained : callable
         Returns the names of the fields whose documents the broker may retain.
-    make_controllers : callable
-        Returns new controllers, like `controllers`, in which a journal is replayed.
 
     Attributes
     ----------
@@ -199,8 +203,8 @@ class Checkpoints:
         scheduler: Scheduler,
         anchor: Callable[[], Anchor],
         is_stepped: Callable[[], bool],
+        make_controller: Callable[[str], Controller],
         retained: Callable[[], Iterable[str]] = tuple,
-        make_controllers: Callable[[], Mapping[str, Controller]] = dict,
     ) -> None:
         self._store = store
         self._every = every
@@ -208,8 +212,8 @@ class Checkpoints:
         self._scheduler = scheduler
         self._anchor = anchor
         self._is_stepped = is_stepped
+        self._make_controller = make_controller
         self._retained = retained
-        self._make_controllers = make_controllers
         self.removed: set[str] = set()
         self._due = -inf  # when the next document is due
         self._period_end = -inf  # when it is due if the journal is full
@@ -242,8 +246,12 @@ class Checkpoints:
                 rejected = "no stored state can be used"
                 continue
             newest = generation == self._store.newest
-            states = self._replay(document, document_id(data))
-            self._resume(document, states, newest=newest)
+            journal = read(self._store.journals(), document_id(data))
+            if journal.problem:
+                log.warning(
+                    "state: the end of the event journal cannot be used: %s", journal.problem
+                )
+            self._resume(document, journal, newest=newest)
             self.save()  # the daemon calls `save` again; then both documents reserve new numbers
             if self.failing and document.final and newest:
                 self._store.demote_newest()  # this process uses numbers without a reservation
@@ -253,35 +261,22 @@ class Checkpoints:
         why = why or "no state is stored"
         log.log(level, "state: %s; every field starts without readings", why)
 
-    def _replay(self, document: Document, identity: bytes) -> dict[str, Continued]:
-        """Return the state of each field at the end of the journal of a document.
+    def _continued(self, name: str, document: Document, journal: Journal) -> Continued:
+        """Return the state of a field at the end of the journal of a document.
 
-        `identity` is the id of the document. A field without a journal, or whose journal cannot be
-        used, has the state in the document.
+        Without a journal, or if the journal cannot be used, it is the state in the document.
         """
-        journal = read(self._store.journals(), identity)
-        if journal.problem:
-            log.warning("state: the end of the event journal cannot be used: %s", journal.problem)
-        continued: dict[str, Continued] = {}
+        field, found = document.fields[name], None
         if journal.entries:
-            began = time.monotonic()
-            continued = dict(replay(document, journal, self._make_controllers()))
-            log.info(
-                "state: %s read from the event journal in %.1f s",
-                counted(sum(len(each.events) for each in journal.entries), "event"),
-                time.monotonic() - began,
-            )
-        states: dict[str, Continued] = {}
-        for name, field in document.fields.items():
-            loses_events = journal.is_damaged or (bool(journal.entries) and name not in continued)
-            state = continued.get(name, Continued(document.anchor, field))
-            if loses_events:  # it is unknown how many intervals have begun
-                state = state._replace(field=replace(state.field, next_write=None))
-            states[name] = state
-        return states
+            found = replay(name, field, journal, self._make_controller(name))
+        anchor, field = found or (document.anchor, field)
+        if journal.is_damaged or (journal.entries and not found):
+            field = replace(field, next_write=None)  # it is unknown how many intervals have begun
+        return Continued(anchor, field)
 
-    def _resume(self, document: Document, states: Mapping[str, Continued], *, newest: bool) -> None:
-        now = self._anchor()
+    def _resume(self, document: Document, journal: Journal, *, newest: bool) -> None:
+        """Let all fields continue, one after another: so only one is in memory several times."""
+        began = time.monotonic()
         final = document.final and newest
         observations, stored = [], [document.anchor]  # of all fields; `stored` are anchors
         log_removed("state", document.fields.keys() - self._controllers.keys())
@@ -290,7 +285,8 @@ class Checkpoints:
             if name not in document.fields:
                 log.info("state: the field %s is new, and starts without readings", name)
                 continue
-            anchor, field = states[name]
+            anchor, field = self._continued(name, document, journal)
+            now = self._anchor()  # after the replay, which can take seconds
             away = elapsed_between(anchor, now)
             stored.append(anchor)
             continues = restore_controller("state", name, controller, field.controller)
@@ -307,6 +303,12 @@ class Checkpoints:
             if reply:
                 reply = replace(reply, due_in=reply.due_in - away)
             self._resume_field(name, resume_point(field, away, every, final=final), reply, now.wall)
+        if journal.entries:
+            log.info(
+                "state: %s read from the event journal in %.1f s",
+                counted(sum(len(each.events) for each in journal.entries), "event"),
+                time.monotonic() - began,
+            )
         log.info(
             "state: restored from %s: %s, %s in their models",
             rfc3339(round(max(stored, key=lambda each: each.monotonic).wall, 3)),

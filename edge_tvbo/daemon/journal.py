@@ -16,7 +16,7 @@ journal is not used for this field.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Annotated, NamedTuple
 
@@ -25,7 +25,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.checkpoint_document import Anchor, Document, FieldCheckpoint, IntervalNumber
+from edge_tvbo.daemon.checkpoint_document import Anchor, FieldCheckpoint, IntervalNumber
 from edge_tvbo.daemon.scheduler import AwaitedReply
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import Event, Unreadable
@@ -37,6 +37,7 @@ MAGIC = b"edge_tvbo event\n"
 FORMAT = 1
 LENGTH_BYTES = 4  # of the length before each entry
 MAX_EVENTS = 10_000  # in an entry
+MAX_JOURNAL_EVENTS = 100_000  # all events are in memory while a journal is read: 25 MB
 MAX_REPLAY_S = 10.0  # time to handle the events of a journal; measured when they happen
 
 
@@ -91,18 +92,23 @@ class EventBuffer:
         self.overflows = False  # whether an event could not be added
         self._max_bytes = len(document)
         self._bytes = 0  # of the journal so far
+        self._count = 0  # events of the journal
         self._seconds = 0.0  # time to handle all events of the journal
         self._events: list[tuple[str, Event]] = []
 
     @property
     def is_long(self) -> bool:
-        """Whether the next entry must be written early, before the buffer overflows."""
-        return len(self._events) >= MAX_EVENTS // 2
+        """Whether the next entry must be written early: the buffer or the journal is full."""
+        return len(self._events) >= MAX_EVENTS // 2 or self.is_full
 
     @property
     def is_full(self) -> bool:
-        """Whether the journal is as large as its document, or takes too long to replay."""
-        return self._bytes >= self._max_bytes or self._seconds >= MAX_REPLAY_S
+        """Whether the journal is as large as its document, or too long to be read and replayed."""
+        return (
+            self._bytes >= self._max_bytes
+            or self._count >= MAX_JOURNAL_EVENTS
+            or self._seconds >= MAX_REPLAY_S
+        )
 
     def add(self, field: str, event: Event, seconds: float) -> None:
         """Add an event, which the controller of `field` has handled in so many seconds."""
@@ -112,6 +118,7 @@ class EventBuffer:
         if isinstance(event, Unreadable):  # the texts are only logged
             event = Unreadable(event.reason, "", "")
         self._events.append((field, event))
+        self._count += 1
         self._seconds += seconds
 
     def entry(self, anchor: Anchor, fields: dict[str, FieldEntry]) -> bytes | None:
@@ -141,15 +148,14 @@ def encode(entry: Entry) -> bytes:
 
 def read(journals: Iterable[bytes], document: bytes) -> Journal:
     """Return the journal that continues the document with the id `document`; empty if none does."""
-    found = [_read(data) for data in journals]
-    for journal in found:
-        if journal.entries and journal.entries[0].document == document:
-            return journal
-    unknown = (each for each in found if each.problem and not each.entries)
-    return next(unknown, Journal([]))
+    found = [_read(data, document) for data in journals]
+    known = (each for each in found if each.entries)
+    unknown = (each for each in found if each.problem)
+    return next(known, None) or next(unknown, Journal([]))
 
 
-def _read(data: bytes) -> Journal:
+def _read(data: bytes, document: bytes) -> Journal:
+    """Return the valid entries of a journal, or none if it continues another document."""
     entries: list[Entry] = []
     at = 0
     while at < len(data):
@@ -161,34 +167,33 @@ def _read(data: bytes) -> Journal:
             entry = _FORMAT.decode(data[begin:at], number=FORMAT, migrations={})
         except SnapshotError as error:
             return Journal(entries, str(error), is_damaged=True)
-        if entries and entry.document != entries[0].document:
-            return Journal(entries, "it continues another document", is_damaged=True)
+        if entry.document != document:
+            problem = "it continues another document" if entries else ""
+            return Journal(entries, problem, is_damaged=bool(entries))
         entries.append(entry)
     return Journal(entries)
 
 
 def replay(
-    document: Document, journal: Journal, controllers: Mapping[str, Controller]
-) -> Iterator[tuple[str, Continued]]:
-    """Yield the state of each field after the events of the `journal` of `document`.
+    name: str, field: FieldCheckpoint, journal: Journal, controller: Controller
+) -> Continued | None:
+    """Return the state of a field after the events of the `journal` of its document.
 
-    `controllers` are new controllers, which are not used for anything else. A field is left out if
-    its controller does not reach the state that the daemon had.
+    `controller` is a new controller of the field, which is not used for anything else. The result
+    is None if it does not reach the state that the daemon had.
     """
-    for name, field in document.fields.items():
-        controller = controllers.get(name)
-        if controller is None or not all(name in each.fields for each in journal.entries):
-            continue
-        if problem := _replay_field(name, field, journal, controller):
-            log.warning(
-                "state: the event journal cannot be used for the field %s, which continues from "
-                "the last whole state: %s",
-                name,
-                problem,
-            )
-            continue
-        last = journal.entries[-1]
-        yield name, Continued(last.anchor, _continued(field, last.fields[name], controller))
+    if not all(name in each.fields for each in journal.entries):
+        return None
+    if problem := _replay_field(name, field, journal, controller):
+        log.warning(
+            "state: the event journal cannot be used for the field %s, which continues from "
+            "the last whole state: %s",
+            name,
+            problem,
+        )
+        return None
+    last = journal.entries[-1]
+    return Continued(last.anchor, _continued(field, last.fields[name], controller))
 
 
 def _replay_field(

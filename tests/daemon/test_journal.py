@@ -10,10 +10,11 @@ from support.lives import NOW, Life, Memory, Time
 
 from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon import checkpoints, journal
+from edge_tvbo.daemon import checkpoint_document, checkpoints, journal
 from edge_tvbo.messages.events import ActivationRequested, PauseRequested, Reading, Unreadable
 
 PERIOD = 900.0  # s between two entries
+ANCHOR = checkpoint_document.Anchor(NOW, 1.0, "")
 
 
 @pytest.fixture
@@ -244,6 +245,29 @@ def test_a_full_journal_ends_and_the_document_is_written_early(timed, monkeypatc
     timed.move(due - timed.elapsed())
     life.checkpoints.service(timed.elapsed())
     assert life.store.kept[0] != document
+
+
+def test_a_journal_that_takes_too_long_to_replay_ends_at_once(timed, monkeypatch):
+    """Otherwise the events until the next entry could make each start take too long."""
+    monkeypatch.setattr(journal, "MAX_REPLAY_S", 1.0)
+    life = Life(timed, [])
+    for _ in range(3):
+        life.checkpoints.note("lab", Unreadable("late", "topic", "detail"), 1.0)
+        life.checkpoints.service(timed.elapsed())
+    assert len(entries(life)) == 1
+    assert life.checkpoints.wake_at() > timed.elapsed() + PERIOD
+
+
+def test_a_journal_of_many_short_events_is_full_before_they_need_too_much_memory():
+    """Rejected messages take hardly any time, and can be compressed to hardly any bytes."""
+    buffer = journal.EventBuffer(bytes(2**20))
+    data = b""
+    while not buffer.is_full:
+        for _ in range(5000):
+            buffer.add("lab", Unreadable("flooding", "topic", "detail"), 1e-6)
+        data += buffer.entry(ANCHOR, {})
+    events = sum(len(each.events) for each in journal.read([data], buffer.document).entries)
+    assert 50_000 < events <= 200_000
 
 
 def test_too_many_events_are_written_early_or_as_a_document(timed, monkeypatch):

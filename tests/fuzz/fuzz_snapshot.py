@@ -102,7 +102,8 @@ def _restart(sealed: bytes, controllers: dict[str, Controller]) -> None:
     store = Memory([sealed])
     try:
         anchor, is_stepped = lambda: clock.now, clock.is_stepped
-        Checkpoints(store, 900.0, controllers, schedule, anchor, is_stepped).restore()
+        make = controllers.__getitem__  # not called, because there is no journal
+        Checkpoints(store, 900.0, controllers, schedule, anchor, is_stepped, make).restore()
         assert clock.elapsed() <= schedule.next_due() <= clock.elapsed() + STEP
         assert all(each.interval <= 2**54 for each in controllers.values())
     finally:

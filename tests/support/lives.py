@@ -112,7 +112,7 @@ class Life:
             self.schedule,
             lambda: clock.now,
             clock.is_stepped,
-            make_controllers=lambda: {"lab": Controller(deepcopy(fresh), rules)},
+            make_controller=lambda _: Controller(deepcopy(fresh), rules),
         )
         self.checkpoints.restore()
         self.checkpoints.save()

@@ -281,7 +281,7 @@ class Process:
             self.schedule,
             self._anchor,
             clock.is_stepped,
-            make_controllers=lambda: {"lab": Controller(fresh, settings)},
+            make_controller=lambda _: Controller(fresh, settings),
         )
         self.loop = Loop(
             self.network,

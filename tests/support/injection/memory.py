@@ -46,6 +46,7 @@ class Start:
             self.life.schedule,
             lambda: clock.now,
             clock.is_stepped,
+            lambda _: self.life.controller,  # not called, because there is no journal
         )
 
     def has(self, expected):

@@ -173,7 +173,6 @@ class FieldState:
             clock_is_set=self.filter.clock_is_set,
             clock_is_synced=self.filter.clock_is_synced,
             alert_is_delayed=self.alerts is not None and self.alerts.is_delayed,
-            removed_alert=self._removed_alert,
             undelivered=list(self.activations.undelivered),
             resumed=list(self.activations.resumed),
             reports=self.reports.live(),
@@ -181,7 +180,7 @@ class FieldState:
 
     def restore_live(self, live: LiveField) -> None:
         """Restore the live state of the field, after `restore`."""
-        self.used, self._removed_alert = live.used, live.removed_alert
+        self.used = live.used
         self.online, self.timeout_counts = live.online, live.timeout_counts
         self.filter.clock_is_set = live.clock_is_set
         self.filter.clock_is_synced = live.clock_is_synced

@@ -19,7 +19,6 @@ class LiveField(msgspec.Struct, frozen=True, array_like=True):
     clock_is_set: bool
     clock_is_synced: bool
     alert_is_delayed: bool
-    removed_alert: bool
     undelivered: list[int]
     resumed: list[int]
     reports: LiveReports

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -215,13 +216,28 @@ class Gateway(Daemon):
         document = self.stored_state()
         if document is None:
             return None
-        at = document.anchor.wall
-        path = Path(f"{self.state}.journal")
+        return max([document.anchor.wall, *(each.anchor.wall for each in self._journal())])
+
+    def _journal(self):
+        """Return the entries of the journal of the newest checkpoint."""
         with suppress(FileNotFoundError):
             identity = document_id(self.state.read_bytes())
-            found = read([path.read_bytes()], identity)
-            at = max([at, *(each.anchor.wall for each in found.entries)])
-        return at
+            return read([Path(f"{self.state}.journal").read_bytes()], identity).entries
+        return []
+
+    def kill_with_journal(self):
+        """Kill the daemon at a moment at which its newest checkpoint has a journal."""
+        self.wait(self._halts_with_journal)
+        self.kill()
+
+    def _halts_with_journal(self):
+        """Return whether the newest checkpoint has a journal; if so, the daemon is halted."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        found = bool(self._journal())
+        if not found:
+            self.process.send_signal(signal.SIGCONT)
+        return found
 
     def wait_for_checkpoint(self):
         """Wait until two more checkpoints have been written, with what was done before."""

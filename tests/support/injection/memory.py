@@ -50,17 +50,22 @@ class Start:
         )
 
     def has(self, expected):
-        """Return whether the snapshot of the field is `expected`, to the last bit."""
-        return self.life.controller.snapshot() == expected
+        """Return whether the snapshot of the field is one of `expected`, to the last bit."""
+        return self.life.controller.snapshot() in expected
 
 
 def after_downtime(document, policy, clock):
-    """Return the snapshot of the field in `document` when the interval has begun that is due."""
+    """Return two snapshots of the field in `document` after the downtime, of one interval.
+
+    The second is that of a start after another process has ended that may have begun an interval.
+    """
     made = make_policy(policy, FIELD, **PARAMETERS[policy])
     controller = Daemon(Time(clock.now), [], policy=made).controller
     controller.restore(document.fields["lab"].controller)
     controller.handle(DowntimeElapsed(clock.now.wall, intervals=1))
-    return controller.snapshot()
+    first = controller.snapshot()
+    controller.reserve_numbers(controller.used, unknown=1)
+    return first, controller.snapshot()
 
 
 def write(directory, files):

@@ -42,6 +42,8 @@ and the events after it lead to the state at the last entry; see `journal`.
   entry at once. Then the next checkpoint is due, but not earlier than it would be without a
   journal. Many events can therefore not cause many checkpoints; the events after a full journal are
   not stored until then.
+- A start that replays a journal is counted until a checkpoint is written. After `MAX_REPLAYS` such
+  starts the journal is not used, so that no start is repeated for ever because of a journal.
 - After a kill, the energy budgets are charged for the intervals that could begin until the next
   entry was due. If entries may be lost, they are charged for those until the next checkpoint.
 
@@ -93,6 +95,7 @@ log = logging.getLogger(__name__)
 LARGE_DOCUMENT_BYTES = 2**18  # for a document of n times this size, the period is n times longer
 JOURNAL_PERIODS = 6  # a document with a journal is written after this many periods,
 MAX_DOCUMENT_AGE_S = 86_400.0  # or after this time, but not earlier than without a journal
+MAX_REPLAYS = 5  # starts that replay a journal, if they end before they have written a document
 MAX_RETRY_DELAY_S = 60.0  # between attempts to write a document that could not be written
 RESERVED_NUMBERS = 10_000  # least usable numbers of a document, for interval = "on-reading"
 RESERVE_MARGIN = 1_000  # if fewer of these numbers are left, a document is due
@@ -139,6 +142,10 @@ class Store(Protocol):
 
     def journals(self) -> Iterator[bytes]:
         """Yield the journals of the newest and of the previous checkpoint, in any order."""
+        ...
+
+    def count_replay(self) -> int:
+        """Count a start that replays a journal; return how many have since the last `save`."""
         ...
 
     def why_empty(self) -> str:
@@ -246,12 +253,7 @@ class Checkpoints:
                 rejected = "no stored state can be used"
                 continue
             newest = generation == self._store.newest
-            journal = read(self._store.journals(), document_id(data))
-            if journal.problem:
-                log.warning(
-                    "state: the end of the event journal cannot be used: %s", journal.problem
-                )
-            self._resume(document, journal, newest=newest)
+            self._resume(document, self._journal_of(data), newest=newest)
             self.save()  # the daemon calls `save` again; then both documents reserve new numbers
             if self.failing and document.final and newest:
                 self._store.demote_newest()  # this process uses numbers without a reservation
@@ -260,6 +262,23 @@ class Checkpoints:
         level = logging.WARNING if why else logging.INFO
         why = why or "no state is stored"
         log.log(level, "state: %s; every field starts without readings", why)
+
+    def _journal_of(self, document: bytes) -> Journal:
+        """Return the journal of a document; empty if the last starts ended while they replayed it.
+
+        Otherwise a start for which the memory does not suffice would repeat for ever.
+        """
+        journal = read(self._store.journals(), document_id(document))
+        if journal.problem:
+            log.warning("state: the end of the event journal cannot be used: %s", journal.problem)
+        if journal.entries and self._store.count_replay() > MAX_REPLAYS:
+            log.error(
+                "state: the last %d starts ended while they read the event journal, so it is not "
+                "used; all fields continue from the last whole state",
+                MAX_REPLAYS,
+            )
+            return Journal([], is_damaged=True)
+        return journal
 
     def _continued(self, name: str, document: Document, journal: Journal) -> Continued:
         """Return the state of a field at the end of the journal of a document.

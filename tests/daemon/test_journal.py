@@ -1,9 +1,11 @@
 """Journal: what it contains, and how a state follows from a document and its journal."""
 
 import logging
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from edge_tvbo_adapters.storage.file_store import FileStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.lives import NOW, Life, Memory, Time
@@ -188,6 +190,32 @@ def test_an_event_that_fails_does_not_prevent_the_start(timed, caplog, monkeypat
     later = Life(timed, stored)
     assert later.controller.used > 0
     assert said(caplog, "the event journal cannot be used for the field lab", "an event failed")
+
+
+class Ended(BaseException):
+    """The end of a process, such as by systemd because it needs too much memory."""
+
+
+def test_a_journal_with_which_five_starts_end_is_not_used_again(
+    timed, tmp_path, caplog, monkeypatch
+):
+    life = Life(timed, FileStore(tmp_path, "k"))
+    read(life, 0.1)
+    life.clock.move(PERIOD)
+    life.checkpoints.service(life.clock.elapsed())
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints, "replay", Mock(side_effect=Ended))
+        for _ in range(5):
+            with pytest.raises(Ended):
+                Life(timed, FileStore(tmp_path, "k"))
+        later = Life(timed, FileStore(tmp_path, "k"))
+    assert values(later) == (None, 0)
+    assert later.controller.used > life.controller.used
+    assert said(caplog, "the last 5 starts ended while they read the event journal")
+    read(later, 0.2)
+    timed.move(PERIOD)
+    later.checkpoints.service(timed.elapsed())
+    assert values(Life(timed, FileStore(tmp_path, "k"))) == (0.2, 1)
 
 
 def test_commands_of_the_journal_are_not_carried_out_again(timed):

@@ -89,6 +89,9 @@ class Memory:
         for document in self.kept:
             yield b"".join(self.entries.get(document, []))
 
+    def count_replay(self):
+        return 1
+
 
 class Life:
     """One run of the daemon: a controller of one field, its schedule, and its checkpoints."""

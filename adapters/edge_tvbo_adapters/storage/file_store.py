@@ -40,6 +40,7 @@ class FileStore:
         self._draft = directory / f"{name}.state.new"
         self._journal = directory / f"{name}.state.journal"
         self._previous_journal = directory / f"{name}.state.previous.journal"
+        self._replays = directory / f"{name}.state.replays"
         self._written = 0
         self._to_rename: dict[Path, str] = {}  # files that `save` does not overwrite, and why
         self._logged_problem = ""
@@ -166,8 +167,24 @@ class FileStore:
             except OSError as error:
                 log.error("state: %s cannot be read: %s", path, error.strerror)
 
+    def count_replay(self) -> int:
+        """Count a start that replays a journal; return how many have since the last `save`.
+
+        The size of a file is the count. If the disk does not allow that, 1 is returned.
+        """
+        try:
+            descriptor = os.open(self._replays, _APPENDED_FILE, 0o600)
+            try:
+                os.write(descriptor, b".")
+                return os.fstat(descriptor).st_size
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return 1
+
     def _end_journal(self) -> None:
         """Rename the journal of the state file that was the newest one until now."""
+        self._replays.unlink(missing_ok=True)
         self._previous_journal.unlink(missing_ok=True)
         with suppress(FileNotFoundError):
             self._journal.replace(self._previous_journal)

@@ -42,8 +42,8 @@ and the events after it lead to the state at the last entry; see `journal`.
   entry at once. Then the next checkpoint is due, but not earlier than it would be without a
   journal. Many events can therefore not cause many checkpoints; the events after a full journal are
   not stored until then.
-- A start that replays a journal is counted until a checkpoint is written. After `MAX_REPLAYS` such
-  starts the journal is not used, so that no start is repeated for ever because of a journal.
+- If `MAX_REPLAYS` starts have ended while they replayed a journal, the journal is not used. So no
+  start is repeated for ever because of a journal.
 - After a kill, the energy budgets are charged for the intervals that could begin until the next
   entry was due. If entries may be lost, they are charged for those until the next checkpoint.
 
@@ -84,6 +84,7 @@ from edge_tvbo.daemon.journal import (
     read,
     replay,
 )
+from edge_tvbo.daemon.restored_controller import log_charge, log_removed, restore_controller
 from edge_tvbo.daemon.scheduler import AwaitedReply, Scheduler
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import ClockStepped, ClockUnset, DowntimeElapsed, Event
@@ -95,7 +96,7 @@ log = logging.getLogger(__name__)
 LARGE_DOCUMENT_BYTES = 2**18  # for a document of n times this size, the period is n times longer
 JOURNAL_PERIODS = 6  # a document with a journal is written after this many periods,
 MAX_DOCUMENT_AGE_S = 86_400.0  # or after this time, but not earlier than without a journal
-MAX_REPLAYS = 5  # starts that replay a journal, if they end before they have written a document
+MAX_REPLAYS = 5  # starts that may end while they replay a journal
 MAX_RETRY_DELAY_S = 60.0  # between attempts to write a document that could not be written
 RESERVED_NUMBERS = 10_000  # least usable numbers of a document, for interval = "on-reading"
 RESERVE_MARGIN = 1_000  # if fewer of these numbers are left, a document is due
@@ -145,7 +146,11 @@ class Store(Protocol):
         ...
 
     def count_replay(self) -> int:
-        """Count a start that replays a journal; return how many have since the last `save`."""
+        """Count a start that replays a journal; return how many were counted since `end_replay`."""
+        ...
+
+    def end_replay(self) -> None:
+        """Set the count of `count_replay` to 0, because a start has replayed the journal."""
         ...
 
     def why_empty(self) -> str:
@@ -255,6 +260,7 @@ class Checkpoints:
             newest = generation == self._store.newest
             self._resume(document, self._journal_of(data), newest=newest)
             self.save()  # the daemon calls `save` again; then both documents reserve new numbers
+            self._store.end_replay()
             if self.failing and document.final and newest:
                 self._store.demote_newest()  # this process uses numbers without a reservation
             return
@@ -264,7 +270,7 @@ class Checkpoints:
         log.log(level, "state: %s; every field starts without readings", why)
 
     def _journal_of(self, document: bytes) -> Journal:
-        """Return the journal of a document; empty if the last starts ended while they replayed it.
+        """Return the journal of a document; empty if `MAX_REPLAYS` starts have ended because of it.
 
         Otherwise a start for which the memory does not suffice would repeat for ever.
         """
@@ -274,7 +280,8 @@ class Checkpoints:
         if journal.entries and self._store.count_replay() > MAX_REPLAYS:
             log.error(
                 "state: the last %d starts ended while they read the event journal, so it is not "
-                "used; all fields continue from the last whole state",
+                "used; all fields continue from the last whole state; if systemd ended the starts, "
+                "set a higher MemoryMax or TimeoutStartSec for the service",
                 MAX_REPLAYS,
             )
             return Journal([], is_damaged=True)
@@ -317,7 +324,7 @@ class Checkpoints:
             every, _ = self._scheduler.next_interval(name)
             used = field.interval if final else used_number(field, away, every)
             controller.reserve_numbers(used, unknown)
-            _log_charge(name, controller, unknown)
+            log_charge(name, controller, unknown)
             reply = field.reply if continues and controller.keeps_waiting else None
             if reply:
                 reply = replace(reply, due_in=reply.due_in - away)
@@ -550,63 +557,3 @@ def _encoded(document: Document) -> bytes | None:
             max(fields, key=lambda name: len(fields[name].controller)),
         )
         return None
-
-
-def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
-    """Restore `controller` from the `snapshot` of a checkpoint; return whether the snapshot fits.
-
-    A reload also restores controllers with this function. If the snapshot does not fit, restore the
-    parts that fit; see `Controller.restore_partial`. If these parts do not include the model, log
-    why the field starts without readings or from its fitted model.
-    """
-    try:
-        controller.restore(snapshot)
-    except SnapshotError as error:
-        known, why = 0, error
-        try:
-            known = controller.restore_partial(snapshot)
-        except SnapshotError as partial_error:
-            why = partial_error
-        if known and controller.policy.observations:
-            log.info("%s: the field %s continues with %d known sensors", occasion, name, known)
-        else:
-            start = _start(controller)
-            log.warning("%s: the field %s starts %s: %s", occasion, name, start, why)
-        return False
-    return True
-
-
-def _log_charge(name: str, controller: Controller, unknown: int) -> None:
-    """If the energy budgets of a field are charged for `unknown` intervals, log the charge."""
-    settings = controller.settings
-    is_limited = settings.energy is not None and settings.energy.limits_activations
-    if unknown and settings.sends_commands and is_limited:
-        log.info(
-            "state: the daemon did not stop normally, and may have activated sensors of the field "
-            "%s after it stored this state: the energy budgets are charged for %s",
-            name,
-            counted(unknown, "interval"),
-        )
-
-
-def log_removed(occasion: str, fields: Iterable[str]) -> None:
-    """Warn of removed `fields`, whose state is missing in the next checkpoint.
-
-    The state of a removed field is deleted although the field may return. If the state were kept,
-    each checkpoint would contain it, and would be written less often; see `LARGE_DOCUMENT_BYTES`.
-    """
-    for name in sorted(fields):
-        log.warning(
-            "%s: the field %s is not in the configuration, so its state is deleted; if you add the "
-            "field again, it starts without readings, and its interval numbers start at 0",
-            occasion,
-            name,
-        )
-
-
-def _start(controller: Controller) -> str:
-    """Return a log text on how a field's model starts if no checkpoint fits the model."""
-    structure = controller.policy.field.structure
-    if structure is None or not structure.rows:
-        return "without readings"
-    return "from its fitted model, without the readings after the fit"

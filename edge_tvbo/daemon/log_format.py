@@ -27,7 +27,12 @@ AREAS = {  # the loggers of each area of `LogLevels`
     "mqtt": ("edge_tvbo_adapters.mqtt",),
     "decisions": ("edge_tvbo.daemon.decision_log",),
     "rejections": ("edge_tvbo.daemon.rejection_log",),
-    "state": ("edge_tvbo.daemon.checkpoints", "edge_tvbo_adapters.storage"),
+    "state": (
+        "edge_tvbo.daemon.checkpoints",
+        "edge_tvbo.daemon.journal",
+        "edge_tvbo.daemon.restored_controller",
+        "edge_tvbo_adapters.storage",
+    ),
     "homeassistant": ("edge_tvbo_adapters.homeassistant",),
     "monitoring": (
         "edge_tvbo.daemon.monitors",

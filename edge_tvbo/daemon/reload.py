@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge_tvbo.config.errors import ConfigErrors
-from edge_tvbo.daemon.checkpoints import log_removed, restore_controller
 from edge_tvbo.daemon.daemon import Daemon
+from edge_tvbo.daemon.restored_controller import log_removed, restore_controller
 from edge_tvbo.errors import EdgeTvboError, error_text
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.formatting import rfc3339

@@ -218,6 +218,22 @@ def test_a_journal_with_which_five_starts_end_is_not_used_again(
     assert values(Life(timed, FileStore(tmp_path, "k"))) == (0.2, 1)
 
 
+class FullDisk(FileStore):
+    """A store on a disk on which no further document fits."""
+
+    def save(self, document):
+        return False
+
+
+def test_starts_that_cannot_store_the_state_use_the_journal_again_and_again(timed, tmp_path):
+    life = Life(timed, FileStore(tmp_path, "k"))
+    read(life, 0.1)
+    life.clock.move(PERIOD)
+    life.checkpoints.service(life.clock.elapsed())
+    for _ in range(7):
+        assert values(Life(timed, FullDisk(tmp_path, "k"))) == (0.1, 1)
+
+
 def test_commands_of_the_journal_are_not_carried_out_again(timed):
     stored = []
     life = Life(timed, stored)

@@ -4,9 +4,11 @@ import io
 import json
 import logging
 import os
+import re
 import sys
 from importlib.util import find_spec
 from itertools import chain
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -205,6 +207,13 @@ def test_each_area_of_the_settings_has_existing_loggers():
     assert {"level", *AREAS} == set(LogLevels.__struct_fields__)
     for name in (*PACKAGES, *SIGNAL_REPLIES, *chain(*AREAS.values())):
         assert find_spec(name), name
+
+
+def test_all_texts_about_the_state_are_in_its_area():
+    modules = Path(log_format.__file__).parent.glob("*.py")
+    about = [each.stem for each in modules if re.search(r'log\.\w+\(\s*"state: ', each.read_text())]
+    assert "checkpoints" in about
+    assert {f"edge_tvbo.daemon.{each}" for each in about} <= {*AREAS["state"]}
 
 
 @pytest.mark.parametrize("area", AREAS)

@@ -92,6 +92,9 @@ class Memory:
     def count_replay(self):
         return 1
 
+    def end_replay(self):
+        pass
+
 
 class Life:
     """One run of the daemon: a controller of one field, its schedule, and its checkpoints."""

@@ -168,7 +168,7 @@ class FileStore:
                 log.error("state: %s cannot be read: %s", path, error.strerror)
 
     def count_replay(self) -> int:
-        """Count a start that replays a journal; return how many have since the last `save`.
+        """Count a start that replays a journal; return how many were counted since `end_replay`.
 
         The size of a file is the count. If the disk does not allow that, 1 is returned.
         """
@@ -182,9 +182,13 @@ class FileStore:
         except OSError:
             return 1
 
+    def end_replay(self) -> None:
+        """Set the count of `count_replay` to 0, because a start has replayed the journal."""
+        with suppress(OSError):
+            self._replays.unlink()
+
     def _end_journal(self) -> None:
         """Rename the journal of the state file that was the newest one until now."""
-        self._replays.unlink(missing_ok=True)
         self._previous_journal.unlink(missing_ok=True)
         with suppress(FileNotFoundError):
             self._journal.replace(self._previous_journal)

@@ -1,0 +1,73 @@
+"""Restored controller: a controller continues from a snapshot, after a start or a reload.
+
+What it cannot continue is logged.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.messages.formatting import counted
+
+log = logging.getLogger(__name__)
+
+
+def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
+    """Restore `controller` from the `snapshot`; return whether the snapshot fits.
+
+    `occasion` is "state" at a start, and "reload" at a reload. If the snapshot does not fit,
+    restore the parts that fit; see `Controller.restore_partial`. If these parts do not include the
+    model, log why the field starts without readings or from its fitted model.
+    """
+    try:
+        controller.restore(snapshot)
+    except SnapshotError as error:
+        known, why = 0, error
+        try:
+            known = controller.restore_partial(snapshot)
+        except SnapshotError as partial_error:
+            why = partial_error
+        if known and controller.policy.observations:
+            log.info("%s: the field %s continues with %d known sensors", occasion, name, known)
+        else:
+            start = _start(controller)
+            log.warning("%s: the field %s starts %s: %s", occasion, name, start, why)
+        return False
+    return True
+
+
+def log_charge(name: str, controller: Controller, unknown: int) -> None:
+    """If the energy budgets of a field are charged for `unknown` intervals, log the charge."""
+    settings = controller.settings
+    is_limited = settings.energy is not None and settings.energy.limits_activations
+    if unknown and settings.sends_commands and is_limited:
+        log.info(
+            "state: the daemon did not stop normally, and may have activated sensors of the field "
+            "%s after it stored this state: the energy budgets are charged for %s",
+            name,
+            counted(unknown, "interval"),
+        )
+
+
+def log_removed(occasion: str, fields: Iterable[str]) -> None:
+    """Warn of removed `fields`, whose state is missing in the next checkpoint.
+
+    The state of a removed field is deleted although the field may return. If the state were kept,
+    each checkpoint would contain it, and would be written less often; see `checkpoints`.
+    """
+    for name in sorted(fields):
+        log.warning(
+            "%s: the field %s is not in the configuration, so its state is deleted; if you add the "
+            "field again, it starts without readings, and its interval numbers start at 0",
+            occasion,
+            name,
+        )
+
+
+def _start(controller: Controller) -> str:
+    """Return a log text on how a field's model starts if no checkpoint fits the model."""
+    structure = controller.policy.field.structure
+    if structure is None or not structure.rows:
+        return "without readings"
+    return "from its fitted model, without the readings after the fit"

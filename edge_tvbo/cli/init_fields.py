@@ -186,7 +186,7 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
         readings |= {
             sensor: scale * group.readings[name] + offset for sensor, name in sensors.items()
         }
-        if sensors and scale != 1.0:
+        if sensors and (scale, offset) != (1.0, 0.0):
             click.echo(
                 f"Sensors of {source_name(group.integration)} seem to send {group.quantity.unit}."
                 f" scale and offset in the file convert their readings to {unit}.",

@@ -65,9 +65,7 @@ class SourceValues(msgspec.Struct, frozen=True, kw_only=True):
     payload: str
     value: str | None = None
     unit: str | None = None  # to which the codec converts, if it has to be named
-    scale: float = (
-        1.0  # with `offset`, converts the values to the unit of a field of several sources
-    )
+    scale: float = 1.0  # of the conversion to the field's unit; see `ReadingSettings`
     offset: float = 0.0
     activate: Activation | None = None  # how sensors of this integration are activated, if known
 
@@ -183,7 +181,7 @@ def _source(source: SourceValues, field: str, live: bool) -> str:
     """
     lines = [f"\n[[fields.{field}.readings]]"]
     lines += [f"{key} = {_quoted(text)}" for key, text in _format(source).items()]
-    if source.scale != 1.0 or source.offset != 0.0:
+    if (source.scale, source.offset) != (1.0, 0.0):
         lines += [f"scale = {source.scale:.4g}", f"offset = {source.offset:.4g}"]
     lines.append(f"sensors = [{', '.join(map(_quoted, source.sensors))}]")
     if known := source.activate:

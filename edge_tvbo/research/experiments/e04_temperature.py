@@ -168,7 +168,7 @@ is at most 15 intervals.
         """Test, over blocks of time, whether E4 ranks the policies as the papers do."""
         first = [
             expect_less(
-                f"days {label}: {et} has less regret than each policy that is not ET",
+                f'days {label}: the variant "{et}" has less regret than each policy that is not ET',
                 {other: _differences(results, label, et, other) for other in OTHERS},
             )
             for label in ("7-8", "5-6")

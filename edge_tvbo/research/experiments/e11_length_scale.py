@@ -112,14 +112,17 @@ files with `--data-dir`.
 
 Differences from the public code:
 
-- The first five candidates for the length scale are tried in five intervals, not in one interval.
-- The suspected regret of a length scale is computed for Matérn kernels, not for squared
+- In E11, the first five candidates for the length scale are tried in five intervals, not in one
+  interval.
+- In E11, the suspected regret of a length scale is computed for Matérn kernels, not for squared
   exponential kernels.
-- The rule that eliminates candidates has the term 2Σβσ, as in algorithm 1, not Σβσ.
-- Confidence bounds are bounds of the function, not of a reading.
-- MCMC draws 4 length scales with σ² = 1e-4 and averages the confidence bounds, as in section 5 of
-  the paper. The public code draws 100 length scales with σ² = .05 and averages variances.
-- A policy looks for the next point among 128 Sobol points in one dimension, or 256 in five
+- In E11, the rule that eliminates candidates has the term 2Σβσ, as in algorithm 1 of the paper. The
+  public code has Σβσ.
+- In E11, confidence bounds are bounds of the function, not of a reading.
+- In E11, MCMC draws 4 length scales with σ² = 1e-4 and averages the confidence bounds, as in
+  section 5 of the paper. The public code draws 100 length scales with σ² = .05 and averages
+  variances.
+- In E11, a policy looks for the next point among 128 Sobol points in one dimension, or 256 in five
   dimensions. L-BFGS-B then searches from the best of these points.
 """
 

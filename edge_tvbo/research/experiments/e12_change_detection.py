@@ -89,13 +89,13 @@ Comparison with the paper:
   has less regret than the paper publishes. With the function of the program, the regret of
   `glr-klucb-3ln` agrees with the paper. So the algorithm in the text is better than the published
   regret suggests.
-- Three other details of the program matter less. First, δ and ω do not depend on the number of
-  arms K. Second, the program tests only the splits after 1, 11, 21, ... readings. Third, forced
+- Three other details of SMPyBandits matter less. First, δ and ω do not depend on the number of arms
+  K. Second, SMPyBandits tests only the splits after 1, 11, 21, ... readings. Third, forced
   exploration restarts at each reset. With these three details, R_T is 96.9 ± 0.4 on problem 1 and
   134.6 ± 0.5 on problem 2 (1000 runs of a script that is not in the package).
-- At a reset, the program can also keep the readings since the estimated change. Keeping them lowers
-  R_T of problem 2 by 9.
-- The program computes regret from rewards. So the published standard deviations of GLR-klUCB, 32
+- At a reset, SMPyBandits can also keep the readings since the estimated change. If it keeps these
+  readings, R_T of problem 2 is lower by 9.
+- SMPyBandits computes regret from rewards. So the published standard deviations of GLR-klUCB, 32
   and 33, contain the noise of the rewards. With this noise, our standard deviations are 31 and 34.
   The R_T in the table is computed from the probabilities of a reward, without this noise.
 - `master-gp-ucb` never detects a change. It discards its readings only when a block ends.

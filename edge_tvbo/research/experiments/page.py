@@ -14,6 +14,7 @@ from edge_tvbo.research.experiments.report import verdicts
 from edge_tvbo.research.experiments.statistics import with_error
 
 WORDS = {"holds": "holds", "FAILS": "**fails**", "open": "open"}
+SYMBOLS = {"beta": "β", "delta_b": "δ_B", "epsilon": "ε"}  # of labels whose values are numbers
 
 
 def section(experiment: Experiment, results: ResultTable, runs: int, seconds: float) -> str:
@@ -67,11 +68,24 @@ def _table(experiment: Experiment, results: ResultTable, table: Table) -> str:
             cells[labels[table.rows], labels[table.columns]] = text
     columns = list(dict.fromkeys(column for _, column in cells))
     rows = list(dict.fromkeys(row for row, _ in cells))
-    fixed = [f"{name} {each[0]}" for name, each in table.where.items() if len(each) == 1]
+    fixed = [
+        _header(name, each[0]) if name in SYMBOLS else f"{name} {each[0]}"
+        for name, each in table.where.items()
+        if len(each) == 1
+    ]
     corner = ", ".join([table.number, *fixed] if table.number else fixed)
-    lines = [[corner, *columns], ["---"] * (1 + len(columns))]
-    lines += [[row, *(cells.get((row, column), "") for column in columns)] for row in rows]
+    headers = [_header(table.columns, column) for column in columns]
+    lines = [[corner, *headers], ["---"] * (1 + len(columns))]
+    lines += [
+        [_header(table.rows, row), *(cells.get((row, column), "") for column in columns)]
+        for row in rows
+    ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _header(label: str, value: str) -> str:
+    """Return the header of a row or column of the page's tables: "ε = 0.03", or only the value."""
+    return f"{SYMBOLS[label]} = {value}" if label in SYMBOLS else value
 
 
 def _is_shown(labels: dict[str, str], table: Table) -> bool:

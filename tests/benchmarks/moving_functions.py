@@ -126,15 +126,15 @@ def ours(name, **options):
 SEARCHES = {
     "tv-gp-ucb, fitted": ours("tv-gp-ucb", fitted=True),
     "ui-tvbo, fitted": ours("ui-tvbo", fitted=True),
-    "tv-gp-ucb, fitted, 15 random first": ours("tv-gp-ucb", fitted=True, first=RANDOM_FIRST),
-    "ui-tvbo, fitted, 15 random first": ours("ui-tvbo", fitted=True, first=RANDOM_FIRST),
+    "tv-gp-ucb, fitted, 15 random points first": ours("tv-gp-ucb", fitted=True, first=RANDOM_FIRST),
+    "ui-tvbo, fitted, 15 random points first": ours("ui-tvbo", fitted=True, first=RANDOM_FIRST),
     "tv-gp-ucb, given length scales": ours("tv-gp-ucb", fitted=False),
     "w-dbo, fitted": ours("w-dbo", fitted=True),
     "w-dbo, given length scales": ours("w-dbo", fitted=False),
     "random": ours("random", fitted=False),
     "wdbo-algo": WDbo,
     "BoTorch, window": lambda d, seed: BoTorch(d, seed, first=2 * d),
-    "BoTorch, window, 15 random first": lambda d, seed: BoTorch(d, seed, first=RANDOM_FIRST),
+    "BoTorch, window, 15 random points first": lambda d, seed: BoTorch(d, seed, first=RANDOM_FIRST),
 }
 
 

@@ -93,11 +93,13 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
                 gains[0] > gains[1],
             ),
             Expectation(
-                "[M24] figure 4.1: each place is at most rd/τ from the grid in the ℓ1 norm",
+                "[M24] figure 4.1: each place in a box of side r and dimension d is at most r·d/τ "
+                "(ℓ1 norm) from a grid of τ points per dimension",
                 nearest <= SIDE * 2 / POINTS,
             ),
             Expectation(
-                "[M24] figure 4.2: the area under the bound is larger than the area under the tail",
+                "[M24] figure 4.2: the area under the tail of a variable is at most the area under "
+                "the tail of its bound",
                 areas[0] <= areas[1],
             ),
             Expectation("[LB] table 1: the quotient A / LB grows with T", all(grows)),

@@ -166,8 +166,8 @@ differ by more than three standard errors.
             for case in (by_table, by_formula)
         )
         text = (
-            f"R-GP-UCB given ε = .2: N = {FORMULA_PERIOD} of the formula{from_formula} has less "
-            f"regret than N = {PERIODS[0.2]} of table 5{from_table}"
+            f"R-GP-UCB given ε = .2 has less regret with the period {FORMULA_PERIOD} of the "
+            f"formula{from_formula} than with the period {PERIODS[0.2]} of table 5{from_table}"
         )
         return expect_less(
             text, {"N of table 5": results.differences("R_T/T", by_formula, by_table)}

@@ -62,14 +62,14 @@ ALL = frozenset(PARTS)
 COURSE = frozenset("SL")
 GIVEN = {
     "nothing (cold)": frozenset[str](),
-    **{text: frozenset(part) for part, text in PARTS.items()},
-    "season and levels": COURSE,
-    "correlations, liveliness and rates": frozenset("CDE"),
+    **{f"only {text}": frozenset(part) for part, text in PARTS.items()},
+    "only season and levels": COURSE,
+    "only correlations, liveliness and rates": frozenset("CDE"),
 }
 MISSING = {
-    "everything": ALL,
-    **{f"all but {text}": ALL - {part} for part, text in PARTS.items()},
-    "all but season and levels": ALL - COURSE,
+    "all parts": ALL,
+    **{f"all parts but {text}": ALL - {part} for part, text in PARTS.items()},
+    "all parts but season and levels": ALL - COURSE,
 }
 RUNS = {"METR-LA": 8, "PM10 2004": 12, "PM10 2008": 12}  # largest number of runs; they take long
 PLACES = [

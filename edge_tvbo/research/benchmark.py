@@ -85,7 +85,11 @@ class Benchmark(Experiment):
         return []
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the benchmark's pictures: regrets, and ranks for several problems and policies."""
+        """Return the functions that draw the benchmark's pictures, by the names of the files.
+
+        One picture shows the regrets. If there are several problems and several policies, another
+        picture shows the ranks of the policies.
+        """
         ranked = len(self._problems) > 1 and len(self._policies) > 1
         return {"regret": self.draw, **({"ranks": _draw_ranks} if ranked else {})}
 
@@ -160,8 +164,8 @@ def play(job: BenchmarkRun, recorded: Recorded = NO_RECORDINGS) -> Row:
     """Return the regret of one benchmark run, in model units; each worker calls this function.
 
     The fields, the noise and the seed of the policy are the same for all policies, because they
-    depend only on the problem, the run and the seed of the benchmark. For a recording that is named
-    by its path, only the name of the file counts, and not its directory.
+    depend only on the problem, the run and the seed of the benchmark. If the problem is the path of
+    a recording, they depend on the name of the file, but not on its directory.
     """
     problem = _problem(job.problem, recorded)
     generator = _generator(job)

@@ -62,10 +62,10 @@ class SerialExecutor(Executor):
 class StoredFunctionExecutor(Executor):
     """An executor over a `pool` of processes; it stores the function of the jobs in a file.
 
-    The function may contain a recording. Therefore it is pickled once, and not for each job, and
-    the jobs in the pool's queue are small. Python versions before 3.11.6 have a problem with large
-    jobs (gh-94777): if the workers are terminated while a job that does not fit into the queue's
-    pipe is being written, Python never exits.
+    The function may contain a recording. Therefore the function is pickled once, and not for each
+    job. So the jobs in the pool's queue are small. Large jobs have a problem before Python 3.11.6
+    (gh-94777): Python never exits if the workers are terminated while a job is being written to the
+    queue's pipe, and the job does not fit into the pipe.
 
     Parameters
     ----------
@@ -117,12 +117,14 @@ def _stored(file: Path) -> Callable[..., Any]:
 def process_pool(workers: int) -> Iterator[Executor]:
     """Provide an executor: a pool of `workers` processes.
 
-    On Linux, the workers are forked if this process has only one thread, because a spawned worker
-    takes one second to import its modules. The environment variables `THREAD_COUNT_VARIABLES` limit
-    each worker to one thread. numpy reads these variables when it is loaded. So if numpy was loaded
-    before the fork, a worker uses as many threads as this process. If the context ends with an
-    exception, such as `KeyboardInterrupt` (Ctrl-C), the workers are terminated in the middle of
-    their jobs. Other child processes are terminated only if they were started in the context.
+    - Start: the workers are spawned, and each worker takes one second to import its modules. On
+      Linux, the workers are forked instead if this process has only one thread.
+    - Threads: the environment variables `THREAD_COUNT_VARIABLES` limit each worker to one thread.
+      numpy reads these variables only when it is loaded. If numpy was loaded before the fork, a
+      worker uses as many threads as this process.
+    - Exceptions: if the context ends with an exception, such as `KeyboardInterrupt` (Ctrl-C), the
+      workers are terminated in the middle of their jobs. All other child processes that were
+      started in the context are terminated, too.
 
     Raises
     ------

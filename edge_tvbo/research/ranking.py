@@ -107,9 +107,9 @@ def rank_policies(results: ResultTable, number: str) -> Ranking:
 def compare_runs(results: ResultTable, number: str, problem: str) -> Mapping[str, float]:
     """Return each policy's p value against the best policy, from the runs on one problem.
 
-    The p value is that of Wilcoxon's signed-rank test of the differences between the two policies
-    in all runs, with Holm's correction. The best policy, which has the lowest mean, comes first,
-    and has the p value 1.
+    Wilcoxon's signed-rank test compares the policy with the best policy, run by run. The p values
+    are corrected by Holm's method. The best policy is the policy with the lowest mean; it comes
+    first, and its p value is 1.
     """
     policies = sorted(
         results.values_of("policy"),
@@ -137,8 +137,8 @@ def wilcoxon_p(differences: Array) -> float:
 def smallest_p(runs: int, policies: int) -> float:
     """Return the smallest p value that `compare_runs` can return, given the number of runs.
 
-    A policy of the ranking has this p value if the best policy is better in every run. `policies`
-    is the number of policies.
+    A policy has this p value if the best policy of the ranking is better than this policy in every
+    run. `policies` is the number of policies.
 
     >>> round(smallest_p(10, 27), 3), round(smallest_p(11, 27), 3)
     (0.051, 0.025)

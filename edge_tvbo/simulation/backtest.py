@@ -231,9 +231,10 @@ class Backtest:
         seeds: int,
         progress: Callable[[int], None] = lambda done: None,
     ) -> Result:
-        """Replay the backtest's test days with `policy`, once for each seed from 0 to `seeds` - 1.
+        """Replay the backtest's test days with `policy` and return the combined result.
 
-        `progress` is called after each replay with the number of finished replays.
+        There is one replay for each seed from 0 to `seeds` - 1. `progress` is called after each
+        replay with the number of finished replays.
         """
         runs = []
         for seed in range(seeds):

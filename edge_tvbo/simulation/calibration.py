@@ -15,8 +15,8 @@ ONE_STD = 2.0 * NormalDist().cdf(1.0) - 1.0  # probability of the interval mean 
 class PredictsReadings(Protocol):
     """Protocol of a policy that can compute the predictive intervals of readings.
 
-    If a policy has a model but no `prediction_interval`, the calibration adds the noise of a
-    reading to the posterior.
+    For a policy that has a model but no `prediction_interval`, the calibration adds the noise
+    variance of a reading to the variance of the posterior.
     """
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:

@@ -4,9 +4,9 @@ A row is complete if at least half of the sensors were read in it. If there are 
 both must have been read, because a single reading would always be the best one. A model is fitted
 from complete rows, and the best sensor is known only in complete rows.
 
-A recording with fewer than `MIN_ROWS` complete rows is sparse, unless most rows with readings are
-complete. The values between the readings of a sparse recording are unknown, and an interpolation
-would only invent values.
+A recording is too sparse if it has fewer than `MIN_ROWS` complete rows, and these rows are less
+than `MIN_COMPLETE_SHARE` (80 %) of the rows with readings. The values between the readings of a
+sparse recording are unknown, and an interpolation would only invent values.
 """
 
 from math import ceil
@@ -101,8 +101,8 @@ def incomplete_text(recording: Recording, used: Recording, span: "RowRange") -> 
         return ""
     relevant = _counted_sensors(recording, span)
     both = relevant.sum() == MIN_SENSORS
-    few = "only one of two sensors was" if both else "fewer than half of the sensors were"
-    text = f"{counted(before - after, 'interval')} in which {few} read"
+    few = "only one of two sensors was read" if both else "fewer than half of the sensors were read"
+    text = f"{counted(before - after, 'interval')} in which {few}"
     advice = _longer_interval(recording, relevant) if 2 * after < before else ""
     return f"{text}. {advice}" if advice else text
 
@@ -188,7 +188,10 @@ def _longer_interval(recording: Recording, relevant: "NDArray[np.bool_]") -> str
         if interval > recording.interval:
             found, of = _complete_in(recording, relevant, interval)
             if found >= max(MIN_ROWS, MIN_COMPLETE_SHARE * of):
-                return f"With --interval {_option(interval)}, {found} of {of} intervals qualify."
+                return (
+                    f"With --interval {_option(interval)}, {found} of {of} intervals have readings "
+                    "of enough sensors."
+                )
     return ""
 
 

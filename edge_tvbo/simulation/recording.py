@@ -97,7 +97,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def rounding(self) -> float:
-        """Largest rounding error of a time, in intervals of the recording."""
+        """Largest rounding error of the recording's times, as a share of an interval."""
         return min(ROUNDING * max(1.0, 1.0 / self.interval), MAX_ROUNDING)
 
     def replies_in(self, row: int, arm: int) -> bool:

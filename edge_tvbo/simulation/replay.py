@@ -156,9 +156,9 @@ class ReplayRecorder:
         return (field_of(self._policy).to_model(value) - mean) / std
 
     def digest(self) -> str:
-        """Return the SHA-256, in hexadecimal, of the replay's decisions and ends of intervals.
+        """Return a hash of all decisions of the replay, and of how each interval ended.
 
-        The texts of decisions are left out.
+        The hash is the SHA-256 in hexadecimal. The texts of the decisions are left out.
         """
         return self._hash.hexdigest()
 

@@ -60,7 +60,8 @@ def days(recording: Recording, text: str) -> RowRange:
     days_recorded = _days(recording)
     if not {first, last} <= set(days_recorded):
         raise DataError(
-            f"{text}: {recording.name} contains the days {days_recorded[0]}:{days_recorded[-1]}."
+            f"{text}: {recording.name} contains only the days "
+            f"{days_recorded[0]}:{days_recorded[-1]}."
         )
     return RowRange(max(begin, 0), min(end, len(recording.values)))
 

@@ -75,8 +75,9 @@ class _Case:
     def sure_loss(self) -> float:
         """Bound on the regret of one interval, in units of the largest prior standard deviation.
 
-        With probability 1 - δ, no interval has a larger regret. Some rows of the bound summary hold
-        with this probability. Such a row is vacuous if its bound on R_T/T is not below this bound.
+        With probability 1 - δ, no interval has a larger regret than `sure_loss`. Some rows of the
+        bound summary hold with the same probability. Such a row is vacuous if its bound on R_T/T is
+        at least `sure_loss`.
         """
         return 2.0 * sqrt(2.0 * log(self.arms * self.horizon / self.delta))
 
@@ -157,11 +158,13 @@ def summary(
     Notes
     -----
     The computation takes T M² multiply-adds. A bound is called vacuous if it is at least as large
-    as a bound that holds for every policy. For every policy, the mean regret of an interval is at
-    most :math:`2 \sqrt{2 \ln M}` std, a bound on E[max f - min f]. For the best constant β, this
-    mean is also at most `Domain.mean_loss`. With probability 1 - δ, no interval has a regret above
-    :math:`2 \sqrt{2 \ln(M T / δ)}` std. In [ZS21] and [LB], the regret of an interval is at most
-    2 B std ([LB] section 2).
+    as a bound that holds for every policy. The regret of an interval has these bounds for every
+    policy, where std is the largest prior standard deviation:
+
+    - The mean regret is at most :math:`2 \sqrt{2 \ln M}` std, a bound on E[max f - min f]. In the
+      row "best β, on average", the mean regret is also at most `Domain.mean_loss`.
+    - With probability 1 - δ, no interval has a regret above :math:`2 \sqrt{2 \ln(M T / δ)}` std.
+    - In [ZS21] and [LB], the regret is at most 2 B std ([LB] section 2).
     """
     check_count(horizon=horizon)
     check_range(0, 1, epsilon=epsilon)

@@ -74,11 +74,12 @@ def varying_gain(
     Notes
     -----
     Source: [M24] theorem 3.2, eq. 3.9. The theorem corrects [B16] eq. 21, which has
-    :math:`\tilde{N}^3 ε` in place of :math:`σ^{-2} \tilde{N}^{5/2} ε`. Two errors in the proof of
-    the theorem do not change the result: :math:`N^2 (N-1)^2` in eq. 3.14 should be
-    :math:`N^2 (N^2-1)`, as in [B16] eq. 53; and eq. 3.25 needs max(Δ_i, 0), because an
-    eigenvalue can decrease (Δ_i < 0). The corrected eq. 3.14 is 0 for N = 1, so this
-    function omits the term with ε if Ñ = 1.
+    :math:`\tilde{N}^3 ε` in place of :math:`σ^{-2} \tilde{N}^{5/2} ε`. The proof of the theorem
+    has two errors, which do not change the result:
+
+    - Eq. 3.14 has :math:`N^2 (N-1)^2`, but it should have :math:`N^2 (N^2-1)`, as in [B16] eq. 53.
+      The corrected eq. 3.14 is 0 for N = 1, so this function omits the term with ε if Ñ = 1.
+    - Eq. 3.25 needs max(Δ_i, 0), because an eigenvalue can decrease (Δ_i < 0).
     """
     check_range(0, 1, epsilon=epsilon)
     return _blocked(horizon, block, gain, noise_variance, epsilon)
@@ -149,12 +150,15 @@ def expected_regret(
 
     Notes
     -----
-    Source: [M24] theorem 4.1, eq. 4.4. Lemma 4.5 states the lower bound
-    :math:`1 - \exp(-x^2) / (2x)` on erf(x), which is wrong for x ≥ 1.8;
-    :math:`1 - \exp(-x^2) / (\sqrt{π} x)` is correct. Later, the lemma multiplies the wrong term by
-    2; the product, :math:`\exp(-x^2) / x`, is larger than the correct term. So C_3 as printed is
-    valid, but larger than necessary. With L = ln(a d/δ), the sum in the brackets of C_3 could be
-    :math:`\sqrt{L} + 1 / (2 \sqrt{L})`. (These points were found while writing this module.)
+    Source: [M24] theorem 4.1, eq. 4.4. C_3 as printed is valid, but larger than necessary (found
+    while writing this module):
+
+    - Lemma 4.5 states the lower bound :math:`1 - \exp(-x^2) / (2x)` on erf(x). This bound is wrong
+      for x ≥ 1.8. The bound :math:`1 - \exp(-x^2) / (\sqrt{π} x)` is correct.
+    - Later, the lemma multiplies the wrong term by 2. The product, :math:`\exp(-x^2) / x`, is
+      larger than the correct term.
+    - With L = ln(a d/δ), the sum in the brackets of C_3 could be
+      :math:`\sqrt{L} + 1 / (2 \sqrt{L})`.
     """
     check_count(horizon=horizon)
     beta = constant_beta(delta, tau, dimension=domain.dimension)
@@ -347,7 +351,10 @@ def _momentum_drift(epsilon: float, alpha: float, block: int) -> float:
 
 
 def _per_interval(learning: float, beta: Any, delta: Any, tau: Any, domain: Domain) -> Any:
-    """Return [M24] eq. 4.4 divided by T, for numbers or arrays; `learning` is √(C1 γ̃_T / T)."""
+    """Return the bound on the expected regret ([M24] eq. 4.4) divided by T.
+
+    The arguments are numbers or arrays. `learning` is √(C1 γ̃_T / T).
+    """
     odds = domain.a1 * domain.dimension / delta
     root = np.sqrt(np.log(odds))
     grid = domain.reach * np.sqrt(np.log(3.0 * odds)) / tau  # C2

@@ -85,10 +85,10 @@ def restart_beta(
 
     Notes
     -----
-    Source: [ZS21] theorem 1. The theorem states a regret bound for all ⌈T/H⌉ blocks with
-    probability 1 - δ. The confidence bounds of a single block fail with probability δ. The
-    theorem needs the confidence bounds of all blocks at once, and therefore δ/⌈T/H⌉ in place of δ.
-    Algorithm 1 of the paper prints :math:`B + R \sqrt{2 (γ + 1 + \ln(1/δ))}` instead, the β of
+    Source: [ZS21] theorem 1. With this width, the confidence bounds of each block fail with
+    probability δ. The theorem states that its regret bound holds with probability 1 - δ. For this,
+    no block may fail, so each of the ⌈T/H⌉ blocks needs δ/⌈T/H⌉ in place of δ. Algorithm 1 of the
+    paper prints :math:`B + R \sqrt{2 (γ + 1 + \ln(1/δ))}` instead, the β of
     Chowdhury & Gopalan for λ near 1. `models.beta.AgnosticBeta` implements this printed formula.
     """
     check_positive(gain=gain, bound=bound, noise=noise, regularization=regularization)
@@ -122,9 +122,9 @@ def regret_rate(horizon: int, length: int, variation: float, *, gain: float, bet
     or γ_w. `beta` is the result of `restart_beta` or `window_beta`.
 
     Source: [ZS21] theorems 1 and 2 as stated, which are correct. The proof of theorem 2 in section
-    IV.C has another bound, O(w P_T + ...), which this module does not use. The reason: the proof
-    uses lemma 2, which states that the norm of claim 2 is at most 1. However, this norm can be
-    larger than 1, as the proof of claim 2 says, following Zhao & Zhang 2021.
+    IV.C has another bound, O(w P_T + ...). This module does not use that bound, because it depends
+    on lemma 2, which contradicts claim 2. Lemma 2 states that the norm of claim 2 is at most 1. The
+    proof of claim 2 says, following Zhao & Zhang 2021, that this norm can be larger than 1.
     """
     _check(horizon, length, variation, gain, beta)
     return sqrt(gain * length) * length * variation + beta * horizon * sqrt(gain / length)

@@ -116,9 +116,11 @@ def first_good_interval(
     Ziomek et al. [LB] theorem 4.1 and appendix D print :math:`g^{-1}(e^{-1/d} θ_0/θ^*)`.
     Neighbouring candidates differ by the factor :math:`e^{1/d}`, so the largest suitable candidate
     θ̂ is only known to be above :math:`θ^* e^{-1/d}`. The condition of this function is
-    :math:`g(t) ≥ e^{1/d} θ_0/θ^*`, because :math:`θ_0/g(t) ≤ \hat{θ}` is then certain. In line 14
-    of algorithm 1, the next length scale q(l+1) becomes a candidate if q(l+1) ≤ θ0/g(t). In this
-    module, q(l+1) becomes a candidate if q(l+1) ≥ θ0/g(t), as in the text of section 3.
+    :math:`g(t) ≥ e^{1/d} θ_0/θ^*`, because :math:`θ_0/g(t) ≤ \hat{θ}` is then certain.
+
+    The text of section 3 and line 14 of algorithm 1 contradict each other. In the text and in this
+    module, the next length scale q(l+1) becomes a candidate if q(l+1) ≥ θ0/g(t). Line 14 has the
+    condition q(l+1) ≤ θ0/g(t).
     """
     check_count(dimension=dimension, horizon=horizon)
     check_positive(ratio=ratio)

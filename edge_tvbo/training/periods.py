@@ -89,11 +89,12 @@ def cycles_of(period: float, interval: float) -> int:
 
 
 def _whole(period: float, interval: float) -> float | None:
-    """Return `period` in s, rounded to whole rows if possible; None with too few or too many rows.
+    """Return `period` in s, rounded to whole rows if possible.
 
-    A year is rounded to whole rows, such as 365 days or 52 weeks. Any other period is rounded only
-    if its relative change is at most `MAX_ERROR`. The reason: after a hundred days, an error of
-    0.1 % in the length of a day would shift the course by two hours.
+    The result is None if the period has too few or too many rows. A year is rounded to whole rows,
+    such as 365 days or 52 weeks. Any other period is rounded only if its relative change is at most
+    `MAX_ERROR`. The reason: after a hundred days, an error of 0.1 % in the length of a day would
+    shift the course by two hours.
     """
     parts = parts_of(period, interval)
     if not MIN_PARTS <= parts <= MAX_PARTS:

@@ -40,6 +40,7 @@ def check(path: Path) -> None:
 def plot_training_report(report: TrainingReport, path: Path, names: Sequence[str]) -> None:
     """Plot a training report: course, correlations, autocorrelation and liveliness.
 
+    The liveliness compares the size of the residuals in each part of the season with the average.
     `names` are the display names of the sensors.
 
     If `path` cannot be written for a reason that `check` does not detect, a `ConfigError` is

@@ -3,9 +3,11 @@
 The fit tries each period (a day, a week or a year) that the rows contain at least twice, and keeps
 the period whose model predicts the training rows best. The prediction of a season uses the course
 that was learned from the other seasons. A course that is only due to chance is shrunk to the mean.
-A model without a season is also tried if two conditions hold: the rows contain the shortest of the
-tried periods at least eight times, and no course is better than the mean at predicting seasons from
-which the course was not learned.
+A model without a season is also tried if two conditions hold:
+
+- The rows contain the shortest of the tried periods at least eight times.
+- No course predicts the readings better than the mean does. For this comparison, the readings of
+  each season are predicted by the course that was learned from the other seasons.
 
 Rows in which no sensor was read, such as nights when the sensors are off, are NaN. These rows are
 left out, but count as elapsed time.
@@ -146,12 +148,16 @@ def rows_without_nan(readings: Array) -> Mask:
 def _may_have_none(fits: list[Fitted], T: int, interval: float) -> bool:
     """Return whether the structural fit may also try a model without a season.
 
-    `fits` contains the fitted models with a season. A model without a season may be tried if the
-    `T` rows contain enough seasons, and if no course is better than the mean at predicting seasons
-    from which the course was not learned. Otherwise the model has a season, even if the log density
-    would be higher without a season. The reason: the log density is computed from readings of all
-    sensors. A daemon reads few sensors, so the course matters more to a daemon than the log density
-    shows.
+    `fits` contains the fitted models with a season. A model without a season may be tried if two
+    conditions hold:
+
+    - The `T` rows contain enough seasons.
+    - No course predicts the readings better than the mean does. For this comparison, the readings
+      of each season are predicted by the course that was learned from the other seasons.
+
+    Otherwise the model has a season, even if the log density would be higher without a season. The
+    reason: the log density is computed from readings of all sensors. A daemon reads few sensors, so
+    the course matters more to a daemon than the log density shows.
     """
     shortest = fits[0].model.period
     if not shortest or any(fit.course_predicts for fit in fits):

@@ -269,7 +269,7 @@ def test_compare_writes_the_same_bytes_with_any_number_of_jobs():
         (["--set", "epsilon=0.03"], "et-gp-ucb has no parameter 'epsilon'"),
         (["--set", "delta_b=2"], "delta_b is 2"),
         (["--train", "yesterday"], "write  2004-03-01:2004-03-06"),
-        (["--test", "2004-03-01:2004-03-02"], "contains the days"),
+        (["--test", "2004-03-01:2004-03-02"], "contains only the days"),
         (["--train", ""], "write  2004-03-01:2004-03-06"),
         (["--train", "2026-03-02:2026-03-09"], "No test day is left"),
         (["--test", "2026-03-02"], "there is no day before the test days"),

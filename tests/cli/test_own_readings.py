@@ -311,7 +311,7 @@ def test_a_sparse_record_is_refused_with_a_count_and_what_helps(config, tmp_path
         done = run(command, config)
         assert done.exit_code == 2
         assert "(576 readings): only 0 of 576 intervals of 10 min have readings" in done.stderr
-        assert "With --interval 20min, 288 of 288 intervals qualify" in done.stderr
+        assert "With --interval 20min, 288 of 288 intervals have readings of" in done.stderr
     done = run("fit", config, "--interval", "30min", "-o", tmp_path / "m.json")
     assert "based on 576 readings of 3 sensors (in 19" in done.stdout.replace("575", "576")
 
@@ -360,7 +360,7 @@ def test_several_fields_need_the_option_field(config, tmp_path):
         (["fit", "-o", "none/m.json"], "none/m.json: the directory none does not exist; create it"),
         (["export", "CONFIG", "-o", "none/r.csv"], "the directory none does not exist"),
         (["fit", "--train", "monday"], "--train 'monday' is not a range of days; write"),
-        (["replay", "--test", "2027-03-01"], "--test 2027-03-01: lab-sample contains the days"),
+        (["replay", "--test", "2027-03-01"], "2027-03-01: lab-sample contains only the days"),
     ],
 )
 def test_mistakes_are_answered_with_what_to_do(config, arguments, words):

@@ -90,7 +90,8 @@ def test_sparse_recording_is_refused_with_the_interval_that_helps():
     assert str(caught.value) == (
         "small: too sparse (864 readings): only 0 of 864 intervals of 10 min have readings of at "
         "least half of the 4 sensors. A model needs at least 24 such intervals; in the other "
-        "intervals, most values are unknown.\nWith --interval 20min, 432 of 432 intervals qualify."
+        "intervals, most values are unknown.\n"
+        "With --interval 20min, 432 of 432 intervals have readings of enough sensors."
     )
 
 
@@ -101,7 +102,7 @@ def test_of_two_sensors_both_must_be_read():
     assert str(caught.value) == (
         "small: too sparse (864 readings): only 0 of 864 intervals of 10 min have readings of both "
         "sensors. A model needs at least 24 such intervals; in the other intervals, most values "
-        "are unknown.\nWith --interval 20min, 432 of 432 intervals qualify."
+        "are unknown.\nWith --interval 20min, 432 of 432 intervals have readings of enough sensors."
     )
     some = np.ones((60, 2), np.bool_)
     some[50:, 0] = False
@@ -117,7 +118,7 @@ def test_of_two_sensors_both_must_be_read():
 def test_a_longer_interval_need_not_be_a_multiple(interval):
     """An irregular file has an interval such as 84 s, of which no usual interval is a multiple."""
     some = recording(polled_in_turn(864), interval=interval)
-    with pytest.raises(DataError, match=r"\nWith --interval \d+min, \d+ of \d+ intervals qualify"):
+    with pytest.raises(DataError, match=r"\nWith --interval \d+min, \d+ of \d+ intervals have"):
         complete_rows(some, RowRange(0, 864))
 
 
@@ -128,7 +129,7 @@ def test_a_longer_interval_is_named_if_most_rows_are_left_out():
     left_out = incomplete_text(some, complete_rows(some, RowRange(0, 864)), RowRange(0, 864))
     assert left_out == (
         "834 intervals in which fewer than half of the sensors were read. "
-        "With --interval 20min, 432 of 432 intervals qualify."
+        "With --interval 20min, 432 of 432 intervals have readings of enough sensors."
     )
     whole = recording(np.ones((60, 4), np.bool_))
     assert not incomplete_text(whole, whole, RowRange(0, 60))

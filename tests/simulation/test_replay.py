@@ -258,7 +258,7 @@ def test_invalid_range_of_days_is_rejected_with_an_example(week, text):
     ],
 )
 def test_days_outside_the_recording_are_rejected_with_its_days(week, text):
-    with pytest.raises(DataError, match="contains the days 2004-03-01:2004-03-04"):
+    with pytest.raises(DataError, match="contains only the days 2004-03-01:2004-03-04"):
         days(week, text)
 
 
@@ -375,5 +375,5 @@ def test_result_document_agrees_with_the_result(lab):
 
 
 def test_days_outside_the_lab_are_rejected_with_its_days(lab):
-    with pytest.raises(DataError, match="intel-lab contains the days 2004-03-01:2004-03-08"):
+    with pytest.raises(DataError, match="intel-lab contains only the days 2004-03-01:2004-03-08"):
         days(lab, "2004-03-07:2004-03-09")

@@ -145,9 +145,9 @@ class AutoExperiment(SplitExperiment):
 
 
 def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield the `rows` of AUTO, with one more number: the regret of `auto` minus that of the row.
+    """Yield the `rows` of AUTO; add the regret of `auto` minus the regret of the row to each row.
 
-    The first row is the row of `auto`; it has no such number.
+    The first row is the row of `auto`, and is yielded unchanged.
     """
     first = next(rows)
     yield first

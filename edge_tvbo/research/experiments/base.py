@@ -97,9 +97,10 @@ class Cell(NamedTuple):
 class Table(NamedTuple):
     """A table on the page of results; its rows and its columns are the values of two labels.
 
-    `rows` and `columns` are the names of the two labels. If all cells show the same number, such as
-    R_T/T, `number` is the name of this number. If the table shows several numbers, `number` is
-    empty, and `rows` or `columns` is "number".
+    `rows` and `columns` are the names of the two labels. If all cells show the same quantity,
+    `number` is the name of this quantity, such as "R_T/T". If the cells show several quantities,
+    `number` is empty. Then `rows` or `columns` is "number", a label whose values are the names of
+    the quantities.
     """
 
     number: str

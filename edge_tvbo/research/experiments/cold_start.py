@@ -311,7 +311,7 @@ def _starts_of(results: ResultTable, place: str) -> set[str]:
 
 
 class _Mean(NamedTuple):
-    """Mean of a number over the runs, and the half-width of the mean's 95 % confidence interval."""
+    """A mean of COLD over the runs, and the half-width of its 95 % confidence interval."""
 
     mean: float
     half_width: float

@@ -14,7 +14,7 @@ BAND = "the bands show 95 % confidence intervals of the mean over the runs"
 
 
 def mean_curve(rows: Sequence[Row], curve: str, case: Labels) -> Array:
-    """Return the curve with the name `curve`, averaged over the runs of one case."""
+    """Return the mean of an experiment's curves of the name `curve` over the runs of one case."""
     return np.asarray(np.mean([row.curves[curve] for row in rows if row.case == case], axis=0))
 
 
@@ -26,7 +26,10 @@ def plot_mean_curves(
     step: int = 1,
     **style: Any,
 ) -> None:
-    """Plot each case's mean curve with its 95 % band; a curve has a value per `step` intervals."""
+    """Plot the mean curve of each case of an experiment, with the 95 % band of the mean.
+
+    A curve has one value for every `step` intervals.
+    """
     for label, case in cases.items():
         curves = [row.curves[curve] for row in rows if row.case == case]
         plot_with_band(axes, np.arange(1, len(curves[0]) + 1) * step, curves, label=label, **style)

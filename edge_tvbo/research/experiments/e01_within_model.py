@@ -256,7 +256,7 @@ def _same_order(results: ResultTable, column: str) -> Iterator[Expectation]:
 
 
 def _et_is_robust(results: ResultTable, column: str) -> Expectation:
-    """Test whether ET, which is given no rate, has less regret than policies given a wrong rate."""
+    """Test in E1 whether ET, without a rate, has less regret than policies given a wrong rate."""
     differences = {
         other: _less(results, (RASTER[1], COLUMNS[2]), (other, column))
         for other in ("r-gp-ucb", "tv-gp-ucb", "ui-tvbo")

@@ -1,11 +1,14 @@
 """E2: sensitivity of the event trigger of ET-GP-UCB to its parameter δ_B.
 
-Source: [ET] appendix C and table 3. The settings, which table 10 lists, are those of E1 with one
-exception: the window of allowed reset times is the widest, W = T. In E2, W = T means that the time
-between resets has no bounds. The lower bound that holds for every ε from 0 to 1 is N_lo = 12. With
-this bound, there would be up to 1.8 fewer resets than in table 3 at δ_B = .5. ET-GP-UCB has two
-variants: at a reset, it discards the last reading, or keeps it (`keep_last`). Without bounds, the
-variant that keeps the reading has the regret R_T of table 3.
+Source: [ET] appendix C and table 3. The settings are in table 10. They are those of E1 with one
+exception: the window of allowed reset times has the largest size, W = T.
+
+- In E2, W = T means that the time between resets has no bounds. With the lower bound N_lo = 12,
+  which holds for every ε from 0 to 1, there would be up to 1.8 fewer resets than in table 3 at
+  δ_B = .5.
+- ET-GP-UCB has two variants. At a reset, one variant discards the last reading, and the other
+  variant keeps the last reading (`keep_last`). The regret R_T of the variant that keeps the reading
+  agrees with table 3.
 """
 
 import math

@@ -176,7 +176,7 @@ Differences from the paper:
 
 
 def histogram(rows: Sequence[Row], rate: float, label: str) -> Array:
-    """Return how often each reset time 0 to T occurred in all runs of a reset rule, (T + 1,)."""
+    """Return how often each reset time 0 to T occurred in all runs of a rule of E3, (T + 1,)."""
     case = _histogram_case(rate, label)
     counts = [row.curves["counts"] for row in rows if row.case == case]
     return np.asarray(np.sum(counts, axis=0))
@@ -197,9 +197,10 @@ def _reset_rules(period: int) -> Iterator[ResetRule]:
 
 
 def _draw_histograms(axes: Any, rows: Sequence[Row], rate: float, cumulative: bool = False) -> None:
-    """Draw the share of resets, or the cumulative share, by reset time; a line per window size.
+    """Draw the share of E3's resets at each reset time, with one line for each window size.
 
-    The resets are those of the variant of ET-GP-UCB that discards the last reading at a reset.
+    The share is cumulative if `cumulative` is true. The resets are those of the variant of
+    ET-GP-UCB that discards the last reading at a reset.
     """
     for window in WINDOWS[1::2]:
         counts = histogram(rows, rate, f"et keeps nothing, W={window}")
@@ -216,7 +217,7 @@ def _draw_histograms(axes: Any, rows: Sequence[Row], rate: float, cumulative: bo
 
 
 def _draw_distributions(figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-    """Draw the histograms of the reset times, and their cumulative shares ([ET] figure 7)."""
+    """Draw the histograms of E3's reset times, and their cumulative shares ([ET] figure 7)."""
     panels = figure.subplots(len(PERIODS), 2)
     for row, rate in zip(panels, PERIODS, strict=True):
         for axes, cumulative in zip(row, (False, True), strict=True):
@@ -227,7 +228,7 @@ def _draw_distributions(figure: Any, rows: Sequence[Row], results: ResultTable) 
 
 
 def _numbers(results: ResultTable, rate: float, ours: str, theirs: str) -> Array:
-    """Return the regret R_T/T of the reset rule `ours` minus that of `theirs`, for each run."""
+    """Return E3's regret R_T/T with the reset rule `ours` minus that with `theirs`, per run."""
     of = [row.numbers for row in results.rows if row.case == {"epsilon": str(rate)}]
     return np.array([numbers[ours] - numbers[theirs] for numbers in of])
 
@@ -245,7 +246,7 @@ def _below_periodic(results: ResultTable, rate: float, keeps: str) -> Expectatio
 def _lower_bound_costs(results: ResultTable, rate: float) -> Expectation:
     widest = f"at N_lo, W={WINDOWS[-1]}"
     return expect_less(
-        f"ε = {rate}: a policy that always resets at N_lo has more regret at W = {WINDOWS[-1]} "
+        f"ε = {rate}: at W = {WINDOWS[-1]}, a policy that always resets at N_lo has more regret "
         "than R",
         {"R": _numbers(results, rate, "r-gp-ucb", widest)},
     )

@@ -223,7 +223,7 @@ is at most 15 intervals.
         )
 
     def _draw_temperatures(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
-        """Draw the normalised temperatures of all sensors ([ET] figures 3 a and 8)."""
+        """Draw the normalised temperatures of all sensors in E4 ([ET] figures 3 a and 8)."""
         whole, test = figure.subplots(2, 1)
         backtest = self._backtests["7-8"]
         values = backtest.field.to_model(np.asarray(backtest.recording.values))

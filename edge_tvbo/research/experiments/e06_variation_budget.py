@@ -254,7 +254,11 @@ def _cases(length: int, window: int) -> list[PolicyCase]:
 
 
 def _variation(K: Array, values: Array) -> float:
-    """Return the variation P_T = Σ ‖f_{t+1} - f_t‖ of `values` (T, M) in the norm of `K` (M, M)."""
+    """Return the variation P_T = Σ ‖f_{t+1} - f_t‖ of a function of E6.
+
+    `values` (T, M) contains the function f_t of each interval t. The norm is that of the kernel
+    whose matrix is `K` (M, M).
+    """
     steps = np.diff(values, axis=0).T
     lifted = K + JITTER * float(K.max()) * np.eye(len(K))
     squares = (steps * np.linalg.solve(lifted, steps)).sum(axis=0)
@@ -279,9 +283,9 @@ def _stocks_file(directories: tuple[str, ...]) -> Path | None:
 
 
 def _block_regrets(results: ResultTable, case: Labels) -> Array:
-    """Return the daily regret of E6 in each block of time, multiplied by the number of days.
+    """Return E6's mean daily regret in each block of time, multiplied by the number of all days.
 
-    So the mean of the result is about the regret R_T of all days.
+    The mean of these values is about R_T, the regret of all days.
     """
     so_far = results.mean_curve("R_t", case)
     return len(so_far) * block_means(np.diff(so_far, prepend=0.0))

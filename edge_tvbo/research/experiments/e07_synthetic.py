@@ -197,9 +197,9 @@ def _wrong_rate_costs(results: ResultTable, policy: str, given: float) -> Array:
 
 
 def _high_costs_less(results: ResultTable) -> Expectation:
-    """Test whether a rate that is too high costs less than the rate 0 ([B16] figure 2c).
+    """Test in E7 whether a rate that is too high costs less than the rate 0 ([B16] figure 2c).
 
-    A cost is the additional regret per .01 of error in the rate.
+    The cost of a wrong rate is the additional regret per .01 of error in the rate.
     """
     over = _wrong_rate_costs(results, "tv-gp-ucb", 3 * TRUE_RATE) / 2
     under = _wrong_rate_costs(results, "gp-ucb", TRUE_RATE)

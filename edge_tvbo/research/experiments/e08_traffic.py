@@ -2,10 +2,14 @@
 
 Source: [B16] section 5, figures 3 c-f and 4. The paper uses traffic speeds on the I-880, which are
 not public. The I-880 data have 84 readings per day, from 6 to 11 h, for one month; two thirds of
-the days are used for training. The settings of the paper are: the rate of change ε = .04; the noise
-variance σ² = 5.0 or 5 % of the signal's variance; β_t = c1 ln(c2 t) with c1 = .2 and c2 = .4;
-50 sensors that are drawn once from 357; and 20 runs that begin with different sensors. Only the
-order of the policies can be compared with the paper, not the regrets.
+the days are used for training. Only the order of the policies can be compared with the paper, not
+the regrets. The settings of the paper are:
+
+- the rate of change ε = .04
+- the noise variance σ² = 5.0, or 5 % of the signal's variance
+- β_t = c1 ln(c2 t) with c1 = .2 and c2 = .4
+- 50 sensors that are drawn once from 357
+- 20 runs that begin with different sensors
 
 The data used here are the first week of March 2012 in Los Angeles, with five training days
 (Thursday to Monday) and two test days (Tuesday and Wednesday). A day has 84 readings at intervals

@@ -168,7 +168,7 @@ claims are statements of its text.
 def _better_than_growing(
     results: ResultTable, setting: PanelSetting, low: float, high: float
 ) -> Expectation:
-    """Test whether each constant from `low` to `high` has less regret than the growing β."""
+    """Test in E9 whether each constant β from `low` to `high` has less regret than a growing β."""
     return expect_less(
         f"{setting.label}: each β from {low:g} to {high:g} has less regret than {GROWING}",
         {

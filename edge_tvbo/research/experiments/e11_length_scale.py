@@ -11,14 +11,17 @@ likelihood is maximised by an ascent from ln 2, the initial length scale of BoTo
 
 The readings are standardised for each fit, with the mean and the standard deviation of all readings
 so far. The results on Berkenkamp's function depend on this repeated standardisation. The function
-is a slope that ends at x = 1, with a narrow, higher peak on the left. A policy that stays at the
-end of the slope moves the mean of the readings towards the value at x = 1. After some time, places
-without readings have higher upper bounds than x = 1. Policies with short length scales then leave x
-= 1. Policies with long length scales stay, because for such length scales every place is near a
-reading. LB-GP-UCB and A-GP-UCB would also stay if two conditions were met: the readings are
-standardised only once, with the mean and the standard deviation of the first readings, and all
-first readings are on the slope. MLE-GP-UCB and MCMC-GP-UCB are the best policies in the runs in
-which the first points reveal the peak.
+is a slope that ends at x = 1, with a narrow, higher peak on the left.
+
+- A policy that stays at the end of the slope moves the mean of the readings towards the value at
+  x = 1. After some time, places without readings have higher upper bounds than x = 1. Policies with
+  short length scales then leave x = 1. Policies with long length scales stay, because for such
+  length scales every place is near a reading.
+- LB-GP-UCB and A-GP-UCB leave x = 1. They would stay if all first readings were on the slope, and
+  if the readings were standardised only once, with the mean and the standard deviation of the first
+  readings.
+- MLE-GP-UCB and MCMC-GP-UCB are the best policies in the runs in which the first points reveal the
+  peak.
 
 The `notes` of `UnknownLengthScale` list the differences from the public code.
 
@@ -161,7 +164,10 @@ Differences from the public code:
         return {each.name: each for each in found if each.name in self._wanted}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test the claims of E11 (length scales): the policies' order, and the effect of growth."""
+        """Test the claims of E11: the order of the policies, and the effect of the growth function.
+
+        E11 is the experiment on unknown length scales.
+        """
         measured = results.values_of("function")
         found = [each for name in measured for each in _lb_is_best(results, name)]
         if TOY in measured:
@@ -274,7 +280,7 @@ def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
 
 
 def _nearest_length_scale(results: ResultTable) -> Expectation:
-    """Test whether LB's mean length scale is nearer to the optimum θ* than that of each rival."""
+    """Test in E11 whether LB's mean length scale is nearer to the optimum θ* than its rivals'."""
     scales = {each: _values(results, SCALE, case(RIDGES, each, GROWTH)) for each in POLICIES}
     distance = {each: np.abs(np.log(values / OPTIMAL[RIDGES])) for each, values in scales.items()}
     means = ", ".join(f"{each} {scales[each].mean():.3g}" for each in (BALANCED, *RIVALS))
@@ -286,7 +292,10 @@ def _nearest_length_scale(results: ResultTable) -> Expectation:
 
 
 def _effect_of_growth(results: ResultTable) -> Iterator[Expectation]:
-    """Test whether the growth exponent has less effect on LB than on A ([LB] figure 4)."""
+    """Test in E11 whether LB depends less than A on the growth function's exponent.
+
+    The test is for [LB] figure 4.
+    """
     for number in (BEST, SCALE):
         changes = [
             np.ptp(

@@ -2,8 +2,9 @@
 
 Source: Hong, Li & Tewari 2023, and the configurations of the authors' program
 (github.com/kihyukh/aistats2023). The 100 arms are random points of the unit sphere in ten
-dimensions. In the first two problems, the values of the arms are a draw from a squared exponential
-kernel with length scale .2, scaled to at most .8. The three problems are:
+dimensions. In the first two problems, the values of the arms are drawn from a Gaussian process with
+a squared exponential kernel of length scale .2. The values are then scaled so that the largest
+absolute value is .8. The three problems are:
 
 - The values change sign at t = 3000.
 - The values change sign at t = 1500 and at t = 5000.

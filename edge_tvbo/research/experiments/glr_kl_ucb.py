@@ -14,7 +14,10 @@ HALVINGS = 30  # bisection steps that compute the index of an arm
 
 @kernel("f8(f8, f8)")
 def divergence(p: float, q: float) -> float:
-    """Return the Kullback-Leibler divergence kl(p, q) of Bernoulli arms with 0 <= p, q <= 1."""
+    """Return kl(p, q), the Kullback-Leibler divergence of Bernoulli arms, for GLR-klUCB.
+
+    p and q are the probabilities of the reward 1, from 0 to 1.
+    """
     if p == q:
         return 0.0
     tiny = 1e-15

@@ -97,8 +97,9 @@ def run_resetting_policy(
     V : float64[T, M], mean, variance, bound : float64[M]
         Work arrays, which are overwritten.
     regret : float64[T], ages : int64[T]
-        Outputs: the regret r_t of each interval; and for each reset by the event trigger, the
-        number of intervals since the previous one, or since the start.
+        Outputs. `regret` is the regret r_t of each interval. `ages` has a value for each reset by
+        the event trigger: the number of intervals since the trigger's previous reset, or since the
+        start of the run.
 
     Notes
     -----

@@ -47,9 +47,9 @@ SEARCH_STARTS = 4  # number of local searches in `optimum`
 def spread(n: int) -> Array:
     """Return `n` controllers of the pendulum, spread evenly over the box, float64[n, 4].
 
-    The controllers, which are the same at every call, follow the additive recurrence whose steps
-    are powers of 1/φ with φ⁵ = φ + 1 (M. Roberts, *The Unreasonable Effectiveness of Quasirandom
-    Sequences*, 2018).
+    The controllers are the same at every call. They are the first points of an additive recurrence.
+    Its step in dimension i is φ^-i, with φ⁵ = φ + 1 (M. Roberts, *The Unreasonable Effectiveness of
+    Quasirandom Sequences*, 2018).
 
     >>> bool((spread(100) > LOWER).all() and (spread(100) < UPPER).all())
     True

@@ -92,15 +92,16 @@ def measure_runs(
 
 @cache
 def _check_data(name: str, data: DataSource, fingerprints: Fingerprints) -> None:
-    """Raise `DataError` if the experiment's data on this worker have other fingerprints.
+    """Raise `DataError` if the experiment's data on this worker differ from `fingerprints`.
 
-    If the arguments are the same as in an earlier call, nothing is checked.
+    The data are not checked again if the arguments are the same as in an earlier call that found no
+    difference.
     """
     here = load(name, data).data_fingerprints()
     if others := {each for each, _ in {*fingerprints} ^ {*here.items()}}:
         raise DataError(
             f"{', '.join(sorted(others))}: the data differ from those of the machine "
-            "on which the command was started."
+            "on which the command was started. Use the same data on all machines."
         )
 
 

@@ -34,7 +34,7 @@ STREETS = {"METR-LA": "metr-la", "Guangzhou": "guangzhou_speed_10min.csv.gz"}
 
 
 class FieldFile(NamedTuple):
-    """A CSV file, and row numbers: first row, first test row, end (exclusive)."""
+    """A CSV file of a recording: its name, first row, first test row, and end (exclusive)."""
 
     name: str
     first: int
@@ -124,9 +124,9 @@ class SplitExperiment(Experiment):
         return splits
 
     def _drawn_streets(self, generator: np.random.Generator) -> dict[str, TrainTestSplit]:
-        """Return the training and test readings of each street network.
+        """Return the split of each recording of traffic speeds, by its name in `STREETS`.
 
-        `STREET_SENSORS` sensors of each network are drawn at random.
+        `STREET_SENSORS` sensors of each recording are drawn at random.
         """
         splits = {}
         for place, recording in self._streets.items():

@@ -192,9 +192,9 @@ class Calibration(NamedTuple):
 def calibrations(summary: ComparisonSummary) -> list[Calibration]:
     """Return the calibration of each policy that has a model, for the report's figures.
 
-    A calibration is computed from the replies of all seeds. If several sensors are activated in an
-    interval, the list is empty: a replay then records only the reply of the best sensor, and
-    replies that are chosen by their values do not show the calibration.
+    A calibration is computed from the replies of all seeds. If several sensors may be activated in
+    an interval, the list is empty. The reason: a replay then records only the reply of the best of
+    these sensors, and replies that are chosen by their values do not show the calibration.
     """
     if summary.backtest.pace.per_interval > 1:
         return []

@@ -131,9 +131,9 @@ def _calibration(summary: ComparisonSummary) -> str:
     found = figures.calibrations(summary)
     if summary.backtest.pace.per_interval > 1:
         reason = (
-            "There is no calibration, because several sensors were activated in an interval: only "
-            "the reply of the best of them was recorded, and replies that are selected by their "
-            "values do not show the calibration."
+            "There is no calibration, because several sensors were activated in an interval. Only "
+            "the reply of the best of these sensors was recorded. Replies that are selected by "
+            "their values do not show the calibration."
         )
         return _section("Calibration", f"<p>{reason}</p>")
     if not found:

@@ -299,4 +299,4 @@ def test_startup_errors_name_the_next_step(dashboard, laboratory):
     assert "cannot listen on 192.0.2.1" in unknown and "; change --host" in unknown
     wrong = error_of(laboratory.config, "--replay", "2026-13-01")
     assert "'--replay': '2026-13-01' is not a day such as 2026-03-08" in wrong
-    assert "contains the days" in error_of("--dataset", "lab-sample", "--replay", "1999-01-01")
+    assert "contains only the days" in error_of("--dataset", "lab-sample", "--replay", "1999-01-01")

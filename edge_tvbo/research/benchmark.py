@@ -165,7 +165,7 @@ def play(job: BenchmarkRun, recorded: Recorded = NO_RECORDINGS) -> Row:
 
     The fields, the noise and the seed of the policy are the same for all policies, because they
     depend only on the problem, the run and the seed of the benchmark. If the problem is the path of
-    a recording, they depend on the name of the file, but not on its directory.
+    a recording, only the name of the file affects the random numbers, not the directory.
     """
     problem = _problem(job.problem, recorded)
     generator = _generator(job)

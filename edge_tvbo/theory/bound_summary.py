@@ -220,7 +220,8 @@ def _lengths(case: _Case) -> list[SummaryLine]:
         epsilon, horizon=T, dimension=case.domain.dimension, nu=case.nu
     )
     known = "P_T unknown" if case.variation is None else f"P_T = {case.variation:g}"
-    wide = "from the range of ε" if case.range_ else "no range of ε is given, so N_lo = N_hi"
+    no_range = "no range of ε is given, so N_lo = N_hi"
+    wide = "computed from the range of ε" if case.range_ else no_range
     again = "[ZS21] remark 2" if case.variation is not None else "[ZS21] remark 3"
     return [
         SummaryLine("N, R-GP-UCB, SE", se, "[B16] corollary 4.1", "intervals between resets"),
@@ -243,7 +244,9 @@ def _lengths(case: _Case) -> list[SummaryLine]:
             f"largest number of intervals between resets; {wide}",
         ),
         SummaryLine("H, BR-GP-UCB", case.interval, again, f"intervals between restarts, {known}"),
-        SummaryLine("w, SW-GP-UCB", case.interval, again, f"intervals in a window, {known}"),
+        SummaryLine(
+            "w, SW-GP-UCB", case.interval, again, f"length of the window in intervals, {known}"
+        ),
     ]
 
 

@@ -85,10 +85,11 @@ def restart_beta(
 
     Notes
     -----
-    Source: [ZS21] theorem 1. With this width, the confidence bounds of each block fail with
-    probability δ. The theorem states that its regret bound holds with probability 1 - δ. For this,
-    no block may fail, so each of the ⌈T/H⌉ blocks needs δ/⌈T/H⌉ in place of δ. Algorithm 1 of the
-    paper prints :math:`B + R \sqrt{2 (γ + 1 + \ln(1/δ))}` instead, the β of
+    Source: [ZS21] theorem 1. With the width β(δ), the confidence bounds of a single block fail with
+    probability δ. However, the theorem states a regret bound with probability 1 - δ, which needs
+    the confidence bounds of all ⌈T/H⌉ blocks. Therefore the theorem needs β(δ/⌈T/H⌉).
+
+    Algorithm 1 of the paper prints :math:`B + R \sqrt{2 (γ + 1 + \ln(1/δ))}` instead, the β of
     Chowdhury & Gopalan for λ near 1. `models.beta.AgnosticBeta` implements this printed formula.
     """
     check_positive(gain=gain, bound=bound, noise=noise, regularization=regularization)

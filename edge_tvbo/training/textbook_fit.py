@@ -84,11 +84,11 @@ def fit_textbook(readings: Array, interval: float, start: float) -> StructuralMo
 
 
 def best_width(field: SensorField, readings: Array, interval: float, start: float) -> float:
-    """Return the width of the textbook baseline's bound that has the least regret, from `WIDTHS`.
+    """Return the bound's width in `WIDTHS` with which the textbook baseline has the least regret.
 
     The regret is measured on the last quarter of the rows, after training on the other rows.
-    `readings` are in model units of `field`. A row in which no sensor was read is NaN; in
-    such a row, no sensor is selected.
+    `readings` are in model units of `field`. A row in which no sensor was read is NaN; in such a
+    row, no sensor is selected.
     """
     recorded = np.flatnonzero(rows_without_nan(readings))
     first = int(recorded[int(TRAINED_SHARE * len(recorded))])

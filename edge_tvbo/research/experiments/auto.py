@@ -145,9 +145,10 @@ class AutoExperiment(SplitExperiment):
 
 
 def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield the `rows` of AUTO; add the regret of `auto` minus the regret of the row to each row.
+    """Yield the `rows` of AUTO, and add to each row by how much `auto` has more regret.
 
-    The first row is the row of `auto`, and is yielded unchanged.
+    The added number is the regret of `auto` minus the regret of the row. The first row is the row
+    of `auto`, and is yielded unchanged.
     """
     first = next(rows)
     yield first

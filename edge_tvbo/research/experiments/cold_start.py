@@ -153,7 +153,7 @@ class ColdStartReading(NamedTuple):
 
 
 def _read(policy: AutoPolicy, arm: int, values: Array) -> ColdStartReading:
-    """In a cold start, read sensor `arm`, update the policy with the reading, and return it."""
+    """In a cold start, read sensor `arm`, update the policy, and return the reading."""
     value = float(values[arm])
     low, high = policy.prediction_interval(arm, COVERAGE)
     policy.observe(arm, value)

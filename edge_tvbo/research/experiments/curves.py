@@ -14,7 +14,7 @@ BAND = "the bands show 95 % confidence intervals of the mean over the runs"
 
 
 def mean_curve(rows: Sequence[Row], curve: str, case: Labels) -> Array:
-    """Return the mean of an experiment's curves of the name `curve` over the runs of one case."""
+    """Return the mean of the curves called `curve` over the runs of a case of an experiment."""
     return np.asarray(np.mean([row.curves[curve] for row in rows if row.case == case], axis=0))
 
 

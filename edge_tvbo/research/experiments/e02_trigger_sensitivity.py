@@ -1,7 +1,7 @@
 """E2: sensitivity of the event trigger of ET-GP-UCB to its parameter δ_B.
 
-Source: [ET] appendix C and table 3. The settings are in table 10. They are those of E1 with one
-exception: the window of allowed reset times has the largest size, W = T.
+Source: [ET] appendix C and table 3. Table 10 lists the settings. The settings are those of E1 with
+one exception: the window of allowed reset times has the largest size, W = T.
 
 - In E2, W = T means that the time between resets has no bounds. With the lower bound N_lo = 12,
   which holds for every ε from 0 to 1, there would be up to 1.8 fewer resets than in table 3 at

@@ -48,8 +48,8 @@ def spread(n: int) -> Array:
     """Return `n` controllers of the pendulum, spread evenly over the box, float64[n, 4].
 
     The controllers are the same at every call. They are the first points of an additive recurrence.
-    Its step in dimension i is φ^-i, with φ⁵ = φ + 1 (M. Roberts, *The Unreasonable Effectiveness of
-    Quasirandom Sequences*, 2018).
+    The step of the recurrence in dimension i is φ^-i, with φ⁵ = φ + 1 (M. Roberts, *The
+    Unreasonable Effectiveness of Quasirandom Sequences*, 2018).
 
     >>> bool((spread(100) > LOWER).all() and (spread(100) < UPPER).all())
     True

@@ -1,10 +1,12 @@
 """Training rows: the readings of the training days; their gaps are filled from these days only.
 
-A short gap is interpolated. In a long gap, for example of a sensor whose battery was empty for
-days, an interpolation would invent a smooth field without a daily course, and one wrong reading at
-the end of the gap would affect the whole gap. Therefore a long gap is filled by linear regression
-on the mean of the other sensors at the same time. The regression is fitted to the times at which
-the sensor itself has readings.
+A short gap is interpolated. A long gap, for example of a sensor whose battery was empty for days,
+is filled by linear regression on the mean of the other sensors at the same time. The regression is
+fitted to the times at which the sensor itself has readings. There are two reasons not to
+interpolate in a long gap:
+
+- An interpolation would invent a smooth field without a daily course.
+- One wrong reading at the end of the gap would affect the whole gap.
 """
 
 import numpy as np

@@ -258,9 +258,13 @@ ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], ColdRun]] = {
 def _rows(run: int, place: str, start: str, cold: ColdRun, split: TrainTestSplit) -> Iterator[Row]:
     """Yield the mean regret and the coverage of COLD in each part of a run, a row for each part.
 
-    The parts are the whole run, the test days, the first day of the run, all days from day 3 of the
-    recording on, and all days from day 7 of the recording on. With daily or weekly rows, the last
-    three parts are replaced by the first year of the run.
+    The parts are:
+
+    - the whole run
+    - the test days
+    - with daily or weekly rows: the first year of the run
+    - with all other rows: the first day of the run, all days from day 3 of the recording on, and
+      all days from day 7 of the recording on
     """
     day = round(DAY / split.interval)
     rows = len(split.training) + len(split.test)

@@ -8,12 +8,13 @@ One sensor of a recording becomes faulty after an eighth of the test days. There
 - *spikes*: a fifth of the readings are wrong by five standard deviations of the training data.
 - *unit*: the sensor reports in another unit.
 
-In each run, each fault is tried in two sensors: a hot sensor, which is one of the three sensors
-that are most often the hottest, and a sensor whose mean is near the median of all sensors. Runs 0,
-1 and 2 use different sensors; run 3 uses the sensors of run 0, and so on. The policy is `auto`,
-either trained on the days before the test, or cold. A cold policy starts on the first training day,
-and does not know which sensors are similar. Runs of a trained policy with the same sensors of the
-same recording have the same results, except for faults that are drawn at random.
+In each run, each fault is tried in two sensors. One of them is a hot sensor, from the three sensors
+that are most often the hottest. The other one is a sensor whose mean is near the median of all
+sensors. Runs 0, 1 and 2 use different sensors; run 3 uses the sensors of run 0, and so on. The
+policy is `auto`, either trained on the days before the test, or cold. A cold policy starts on the
+first training day, and does not know which sensors are similar. Runs of a trained policy with the
+same sensors of the same recording have the same results, except for faults that are drawn at
+random.
 
 The regret is computed from the true values after the beginning of the fault. The best sensor is the
 best of the working sensors. If the faulty sensor is selected, its true value counts. The regret is

@@ -10,11 +10,12 @@ u = -gains · x in m/s; the command is held for one period of 20 ms. Between two
 is the exact solution of these linear equations. With exact solutions, every controller in the box
 of allowed gains is stable both at the friction of the new bearing and at that of the worn bearing.
 
-The equations, their constants, the initial state, the weights of the cost and the signs are those
-of the public code of Brunzema, von Rohr & Trimpe, *On Controller Tuning with Time-Varying Bayesian
-Optimization*, CDC 2022 (github.com/brunzema/uitvbo, ``src/objective_functions_LQR.py``). [ET] App.
-A.3 is based on that paper. The box is that of [ET] Table 7, and the change of the friction at
-t = 100 is that of [ET] section 6. There are two differences from the public code:
+The source is the public code of Brunzema, von Rohr & Trimpe, *On Controller Tuning with
+Time-Varying Bayesian Optimization*, CDC 2022 (github.com/brunzema/uitvbo,
+``src/objective_functions_LQR.py``). [ET] App. A.3 is based on that paper. The equations, their
+constants, the initial state, the weights of the cost and the signs are those of the code. The box
+is that of [ET] Table 7, and the change of the friction at t = 100 is that of [ET] section 6. There
+are two differences from the public code:
 
 - The public code also disturbs the state, with standard deviation 0.0006 in each step. In this
   module, only readings have noise, so that regret is computed from a reward without noise.

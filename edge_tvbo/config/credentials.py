@@ -47,7 +47,7 @@ def credential_path(name: str, base: Path, report: Report) -> Path:
 
 @cache
 def _first_version(file: Path) -> tuple[int, ...]:
-    """Return the version that a credential's `file` had at the first call for this file."""
+    """Return the inode, size and modification time of a credential's file at the first call."""
     return _version(file)
 
 
@@ -81,7 +81,11 @@ def check_tls(tls: Values, base: Path, report: Report) -> None:
         if tls.get(key):
             tls[key] = credential_path(tls[key], base, report)
     if tls.get("key") and tls.get("certificate", "") is None:
-        report.add((*_TLS, "key"), "is set without certificate; set both", code=Code.CONTRADICTION)
+        report.add(
+            (*_TLS, "key"),
+            "is set, but mqtt.tls.certificate is not; set both",
+            code=Code.CONTRADICTION,
+        )
     readable = [key for key in ("ca", "certificate", "key") if _readable(key, tls, report)]
     if "ca" in readable:
         _check_ca(tls["ca"], report)

@@ -91,7 +91,8 @@ def check_state(state: Values, base: Path, report: Report) -> None:
     if state.get("history") and state.get("dir") == "":
         report.add(
             ("state", "history"),
-            "is set without state.dir; set dir to the directory for the history",
+            "is set, but state.dir is empty or not set; set state.dir to the directory for the "
+            "history",
             code=Code.CONTRADICTION,
         )
     if not state.get("dir"):

@@ -29,7 +29,7 @@ def found(raw: dict[str, Any]) -> list[KeyPath]:
 def has(raw: dict[str, Any], path: KeyPath) -> bool:
     """Return whether the configuration `raw` contains the key `path`.
 
-    A deprecated name and its current name are two different keys.
+    Only the name in `path` is looked up: a deprecated name does not stand for the current name.
     """
     return path[-1] in _table(raw, path)
 
@@ -50,7 +50,7 @@ def renamed(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(raw: dict[str, Any], path: KeyPath) -> dict[Any, Any]:
-    """Return the table of `raw` to which the deprecated key `path` belongs; {} if there is none."""
+    """Return the table of `raw` for the deprecated or current key `path`; {} if it is missing."""
     table: Any = raw
     for key in path[:-1]:
         table = table.get(key) if isinstance(table, dict) else None

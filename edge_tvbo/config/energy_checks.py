@@ -16,8 +16,8 @@ def check_energy(
     if field.get("interval") == "on-reading":
         report.add(
             path,
-            'cannot be combined with interval = "on-reading", because this setting activates a '
-            'sensor in every interval; set a duration, such as interval = "10min"',
+            'cannot be combined with interval = "on-reading", which activates a sensor in every '
+            'interval; set a duration, such as interval = "10min"',
             code=Code.CONTRADICTION,
         )
     for sensor in energy.get("sensors", ()):
@@ -80,8 +80,8 @@ def _warn_of_unaffordable(
 ) -> None:
     """Warn of sensors whose activation costs more than the whole budget of the field.
 
-    `costs` contains no sensor with a budget of 0, because the user wants no activation of such a
-    sensor.
+    `costs` contains the cost of an activation, by sensor. Sensors with a budget of 0 are left out,
+    because the user wants them never to be activated.
     """
     budget, key = energy["field_budget"], (*path, "field_budget")
     never = [sensor for sensor, cost in costs.items() if budget is not None and budget < cost]

@@ -122,9 +122,9 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def limits_activations(self) -> bool:
-        """Whether an energy budget can prevent the activation in an interval.
+        """Whether the energy budgets can leave an interval without an activation.
 
-        A budget of 0 for a single sensor does not prevent it: another sensor is activated instead.
+        Budgets of 0 for single sensors have no such effect: another sensor is activated instead.
         """
         budgets = (each.budget for each in self.sensors.values())
         return any((self.budget, self.field_budget, *budgets))

@@ -100,14 +100,15 @@ def _fill(text: str, path: KeyPath, report: Report, environ: Mapping[str, str]) 
         name, kind, given = found["name"], found["kind"], found["text"]
         if name is None:
             return wrong(f"contains ${{ that is not followed by a name and }}; allowed: {_FORMS}")
-        variable = f"refers to the environment variable {name[:60]}, which is not"
+        reference = f"refers to the environment variable {name[:60]}"
         filled = environ.get(name, given if kind == "-" else None)
         if kind == "?" and not filled:
-            return wrong(f"{variable} set, or is empty: {shown(given)}")
+            return wrong(f"{reference}, which is not set, or is empty: {shown(given)}")
         if filled is None:
-            return wrong(f"{variable} set; set it, or write ${{{name[:60]}:-default}}")
+            default = f"${{{name[:60]}:-default}}"
+            return wrong(f"{reference}, which is not set; set it, or write {default}")
         if not _is_utf_8(filled):
-            return wrong(f"{variable} UTF-8; set it to a text in UTF-8")
+            return wrong(f"{reference}, which is not UTF-8; set it to a text in UTF-8")
         return filled
 
     return _VARIABLE.sub(fill, text)

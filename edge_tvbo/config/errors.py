@@ -87,7 +87,7 @@ class Report:
         """Report an error in the setting at `path`.
 
         The message is the setting's key followed by `text`, such as "is 0; allowed: 1". After an
-        error in an environment variable, only errors in variables are reported for this setting.
+        error with the code `ENVIRONMENT`, errors of the same setting with other codes are dropped.
         """
         if code is Code.ENVIRONMENT:
             self._unfilled.add(path)
@@ -208,9 +208,9 @@ def shown(value: object) -> str:
 def dot_hint(key: object, value: object, kind: type) -> str:
     """Return the hint that an id with a dot needs quotes; "" if the error has another cause.
 
-    TOML splits an unquoted id at its dots: the first part is the `key`, and its `value` is a table.
-    The hint is returned if the innermost value in this table has the type `kind`: the type of the
-    value that belongs to an id.
+    TOML splits an unquoted id at its dots, and reads its parts as the keys of nested tables: `key`
+    is the first part, and `value` is the table under this key. The hint is returned if the
+    innermost value has the type `kind`, which is the type of a valid value.
 
     >>> dot_hint("mote", {"1": [0, 0]}, list)
     'write an id with a dot in quotes, "mote.1"'

@@ -4,7 +4,7 @@ The schema accepts every file that `load` accepts, with two exceptions. The sche
 environment variable, such as ${MODE}, in these settings:
 
 - a setting that allows only a few words, such as "live" and "advise";
-- a `unit`, if the text with the name of the variable exceeds the allowed length of a unit.
+- a `unit`, if the text with `${...}` is longer than a unit is allowed to be.
 
 The schema also accepts some invalid files, because a schema does not compare settings with each
 other.

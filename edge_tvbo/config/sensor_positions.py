@@ -28,9 +28,9 @@ def of_sensors(
 ) -> dict[str, Position]:
     """Return the position of each sensor, by its id; report invalid and missing positions.
 
-    A sensor whose id ends in a number, such as `mote-1`, can be listed by this number, `1`, if no
-    other sensor has this number as its id or at the end of its id. If a file lists both the id and
-    the number, the line with the id counts; the line with the number may belong to another field.
+    A sensor whose id ends in a number can be listed by this number: `mote-1` as `1`. However, no
+    other sensor may have the same number, as its id or at the end of its id. If a file lists both
+    `mote-1` and `1`, the line with `mote-1` counts, because `1` may belong to another field.
     """
     numbers = _numbers(sensors)
     if isinstance(source, dict):
@@ -52,9 +52,10 @@ def of_sensors(
 
 
 def _numbers(sensors: Sequence[str]) -> dict[str, str]:
-    """Return a dict that maps a sensor's id to the number at its end.
+    """Return a dict that maps sensor ids to the numbers by which positions can be listed.
 
-    A number is left out if another sensor has it, too, as its id or at the end of its id.
+    The number is the end of the id. A number is left out if another sensor has the same number, as
+    its id or at the end of its id.
 
     >>> _numbers(["mote-1", "2", "mote-2", "north-3", "south-3"])
     {'mote-1': '1'}
@@ -65,14 +66,14 @@ def _numbers(sensors: Sequence[str]) -> dict[str, str]:
 
 
 def _shared_number(missing: Sequence[str], known: Collection[str]) -> str:
-    """Return a hint if only the number of a sensor without a position is listed; otherwise "".
+    """Return a hint if a `missing` sensor is listed only by its number; otherwise "".
 
-    The number at the end of the sensor's id gives the sensor no position, because the number could
-    stand for another sensor, too.
+    The number is the end of the sensor's id. The sensor has no position, because another sensor
+    has the same number.
     """
     for sensor in missing:
         if (found := _NUMBERED.fullmatch(sensor)) and found[1] in known:
-            return f"{shown(found[1])} could be another sensor, too; list each sensor by its id"
+            return f"{shown(found[1])} could mean several sensors; list each sensor by its id"
     return ""
 
 
@@ -168,7 +169,10 @@ def _add_line(number: int, words: list[str], found: dict[str, _Listed]) -> str |
 
 
 def unreadable(error: Exception) -> str:
-    """Return why a file, such as the positions file, cannot be read; the file is not quoted."""
+    """Return why a file, such as the positions file, cannot be read.
+
+    The result contains no part of the file's content, which can be secret.
+    """
     match error:
         case FileNotFoundError():
             return "does not exist; paths are relative to the directory of the configuration"

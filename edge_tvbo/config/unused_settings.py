@@ -56,7 +56,7 @@ def _in_state(state: StateSettings, raw: dict[str, Any]) -> Iterator[UnusedSetti
     """
     if state.dir:
         return
-    reason = "state.dir is empty or not set; set dir to the directory of the stored state"
+    reason = "state.dir is empty or not set; set state.dir to the directory of the stored state"
     if "dir" not in raw:
         yield ("state", "checkpoint"), reason
     if state.readings is not None:
@@ -111,7 +111,7 @@ def _in_kernel(field: FieldSettings) -> Iterator[UnusedSetting]:
         return
     name, unused = field.kernel.name, _unused_correlations(field.policy)
     if name != "exchangeable":
-        yield ("kernel", "correlation"), 'only the kernel "exchangeable" uses it'
+        yield ("kernel", "correlation"), 'only the kernel "exchangeable" uses a correlation'
     elif unused:
         yield ("kernel", "correlation"), unused
     if name in WITHOUT_LENGTH_SCALE:
@@ -152,7 +152,10 @@ def _in_formats(field: FieldSettings) -> Iterator[UnusedSetting]:
             yield (*key, "timezone"), "`time` is not set; set `time` to the path of the time"
     if not any(has_time):
         for limit in ("max_age", "max_future"):
-            yield (limit,), "a reading without a time has the time of its arrival"
+            yield (
+                (limit,),
+                "the messages are read without a time, so a reading is dated by its arrival",
+            )
     battery = field.energy and field.energy.battery
     if battery and battery.payload in FORMATS_WITH_TIME:
         for option in ("time", "timezone"):

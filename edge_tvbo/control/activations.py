@@ -158,8 +158,8 @@ class Activations:
     def scale_begun(self, ratio: float) -> None:
         """Multiply the number `begun` by `ratio`, after the length of an interval has changed.
 
-        So the change does not move the end of a survey by more than one interval: one of the old
-        length or one of the new length, whichever is longer.
+        The end of a survey moves by at most one interval of the old or the new length, whichever is
+        longer.
         """
         self.begun = min(floor(self.begun * ratio + ROUNDING), MAX_COUNT)
 

@@ -108,8 +108,7 @@ class AlertMonitor:
     def forget_values(self) -> None:
         """Use the alert's configured threshold, and forget which sensors cause an alert.
 
-        An active alert ends with the first update after the model has a reading, unless this update
-        finds a new cause.
+        The first `update` with a hot spot ends an active alert, unless there is a new cause.
         """
         self._configured = self._settings.threshold
         self._use(self._settings.threshold)
@@ -231,11 +230,14 @@ class AlertMonitor:
         self._beyond[:] = state.get("alert_beyond", 0)
 
     def apply_settings(self, values: Sequence[float]) -> None:
-        """After `restore`, use the alert's configured threshold if it changed since the snapshot.
+        """After `restore`, apply the alert settings that have changed since the snapshot.
 
-        If the field's objective changed since the snapshot, determine again which sensors cause the
-        alert. If the release level changed, or the snapshot contains no alert, compare the last
-        readings with the present levels. `values` contains the last reading of each sensor.
+        - If the configured threshold has changed, use it.
+        - If the field's objective has changed, determine again which sensors cause the alert.
+        - If the release level has changed, or is not in the snapshot, compare the last readings
+          with the present levels.
+
+        `values` contains the last reading of each sensor.
         """
         if self._configured != self._settings.threshold:
             self._configured = self._settings.threshold
@@ -267,8 +269,8 @@ class AlertMonitor:
 def announced_alert(state: dict[str, Any], sensors: int) -> dict[str, Any]:
     """Return the alert in `state` if its begin was announced, but not its end; otherwise {}.
 
-    The result is part of a snapshot of a field with this number of `sensors`. It does not contain
-    which sensors caused the alert.
+    The result is a part of the field's next snapshot, in which no sensor causes the alert.
+    `sensors` is the number of the field's sensors.
     """
     if "alert" not in state:
         return {}

@@ -466,9 +466,10 @@ class Controller:
         return commands if state.paused else [*commands, *self._begin_interval(at)]
 
     def _pass_intervals(self, at: float, intervals: int, end: Callable[[int], None]) -> None:
-        """Let `intervals` pass for the controller's model and budgets; the last began at `at`.
+        """Let a number of intervals pass for the controller's model and energy budgets.
 
-        The function `end` ends the intervals of the policy.
+        `intervals` is the number; the last of them begins at time `at`. The function `end` ends
+        this number of intervals of the policy.
         """
         state = self._state
         resets = self.policy.resets
@@ -485,8 +486,8 @@ class Controller:
     def _end_intervals(self, intervals: int) -> None:
         """End intervals of the policy one by one, unless the policy has the flag `skips_gaps`.
 
-        Old versions ended all intervals one by one. To skip them changes the last bits of the
-        model, and so possibly the decisions after a gap in a recording.
+        Old versions ended all intervals one by one. If intervals are skipped at once instead, the
+        last bits of the model differ, so the decisions after a gap in a recording may differ.
         """
         if self._skipping is not None and self._skipping.skips_gaps:
             self._end_downtime(intervals)
@@ -576,7 +577,7 @@ class Controller:
         return self._selection.force(arm, at)
 
     def _set_ignored(self, arm: int, at: float, *, ignored: bool) -> list[Command]:
-        """Let the controller ignore or use a sensor; forget the sensor's time-outs and faults."""
+        """Set whether the controller ignores a sensor; forget the sensor's time-outs and faults."""
         state = self._state
         if ignored and state.ignored.is_last(arm):
             return state.reject("last-sensor", state.sensors[arm])

@@ -190,12 +190,12 @@ class EnergyBudget:
         self._saved += 1
 
     def add_unknown_spending(self, intervals: int) -> None:
-        """Charge the activations that a killed process may have made after its last snapshot.
+        """With the next `advance`, charge the energy that a killed process may have spent.
 
-        `intervals` is the number of intervals that the process may have begun after the snapshot.
-        It is unknown which sensors were activated. So for each interval, every sensor's budget is
-        charged with one activation, and the field's budget with the most expensive activations that
-        one interval can have. Activations by command are not charged.
+        `intervals` is the number of intervals that the process may have begun after its last
+        snapshot. It is unknown which sensors were activated. So for each of these intervals, the
+        budget of every sensor is charged with one activation, and the field's budget with the most
+        expensive activations that one interval can have. Activations by command are not charged.
         """
         self._unknown += intervals
 
@@ -225,9 +225,9 @@ class EnergyBudget:
         )
 
     def shortages(self, arms: Sequence[int]) -> dict[int, EnergyShortage]:
-        """Return why sensors cannot be activated: a low battery, or too little energy left.
+        """Return a dict that maps each of `arms` that is not `affordable` to the reason.
 
-        The keys are those of `arms` that are not `affordable`.
+        The reason is a low battery, or too little energy left of a budget.
         """
         unit, low, spendable = self._budgets.unit, self._low(), self._spendable()
         left = np.maximum(self._left(), 0.0)
@@ -363,13 +363,13 @@ class EnergyBudget:
     def _unit_ratio(self, state: dict[str, Any], rows: dict[int, int] | None = None) -> float:
         """Return how many present units of energy are equal to one unit in `state`.
 
-        If the user has changed the unit, the ratio of the units is computed from the costs, because
-        the user has converted the costs to the new unit. If the unit has not changed, or `state` is
-        of an old version, the result is 1. Raises `SnapshotError` for an invalid state.
+        If the unit has not changed, or `state` is of an old version, the result is 1. Otherwise the
+        result is the present mean cost of an activation divided by the mean cost in `state`: a user
+        who changes the unit also converts the costs. Raises `SnapshotError` for an invalid state.
 
-        `rows` maps each arm whose sensor is also in `state` to the sensor's row in `state`; None if
-        both have the same sensors. The result is the ratio of the mean costs of these sensors. If
-        `rows` is empty, the result is the ratio of the mean costs of all sensors.
+        `rows` maps each arm whose sensor is also in `state` to the sensor's row in `state`. The
+        mean costs are those of these sensors. If `rows` is None or empty, they are those of all
+        sensors.
         """
         unit = state.get("energy_unit", self._budgets.unit)
         if not isinstance(unit, str):

@@ -362,7 +362,7 @@ class FieldState:
 
         The setting `activate.mode` determines which sensors these are. A reload may change this
         setting, so the snapshot contains the sensors. If several restarts or reloads follow each
-        other in one interval, the sensors are those of the first one.
+        other in one interval, the sensors are those of the first restart or reload.
         """
         activations = self.activations
         if not self.settings.restart_withdraws:
@@ -386,9 +386,10 @@ class FieldState:
         return before / now if before and now else 1.0
 
     def _scale_intervals(self, ratio: float) -> None:
-        """Multiply the restored ages in the field state, which are in intervals, by `ratio`.
+        """Convert restored numbers of intervals in the field state to the present interval length.
 
-        `reserve_numbers` converts the back-offs.
+        `ratio` is the former length divided by the present length. The back-offs are converted
+        later, by `reserve_numbers`.
         """
         self._backoff_ratio = ratio
         if ratio == 1.0:

@@ -1,8 +1,8 @@
 """Live state: the part of a controller's state that a snapshot leaves out.
 
-`Controller.restore` ends this state: it marks the running interval as interrupted, and assumes that
-the link is connected and the clock is set. With the live state, a second controller continues
-exactly as the first one, as if the process had not ended.
+`Controller.restore` prepares a controller for a new process: it marks the running interval as
+interrupted, and assumes that the link is connected and the clock is set. If the live state is
+restored, too, the controller continues exactly as if the old process had not ended.
 """
 
 import msgspec

@@ -134,8 +134,8 @@ class ReadingFilter:
         - Its time is in whole seconds, and the last reading arrived a short time ago. The sensor
           may have measured twice in the same second.
 
-        A reading with the arrival time of the activation is no reply, because it was read in the
-        same batch as the reading that led to the activation.
+        If `reading` arrived at the time of the activation, it is no reply: it was received in the
+        same batch as the reading after which the sensor was activated.
         """
         if reading.value != self.values[arm]:
             return False

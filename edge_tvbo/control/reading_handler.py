@@ -62,9 +62,10 @@ def _distances(
 
 
 def _rejected_text(reason: str, reading: Reading, max_age: float, last: float) -> str:
-    """Return the value of a reading that the handler rejects, with its time if this is the reason.
+    """Return, as text, the value of a reading that the handler rejects.
 
-    `last` is the time of the sensor's last reading, in s since 1970.
+    If the reading is rejected because of its time, the text also contains the time. `last` is the
+    time of the sensor's last reading, in s since 1970.
 
     >>> late = Reading("a", 21.5, at=1000.0, received=1180.0)
     >>> _rejected_text("late", late, max_age=60.0, last=1010.0)

@@ -190,7 +190,7 @@ class SensorReports:
 
 
 class LiveReports(msgspec.Struct, frozen=True, array_like=True):
-    """The part of the report times that a snapshot does not contain exactly."""
+    """Live state of the report times: values that a snapshot leaves out or simplifies."""
 
     times: list[tuple[float, float, float, float]]  # of each sensor, as in `SensorReports`
     arms: list[int]

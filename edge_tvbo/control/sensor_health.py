@@ -125,7 +125,7 @@ class SensorHealth:
         return True
 
     def shorten_back_offs(self, interval: int) -> None:
-        """Let the back-off of each unresponsive sensor end after `interval`, or earlier as planned.
+        """End the back-off of each unresponsive sensor after `interval`, unless it ends earlier.
 
         After all sensors were unresponsive, the first reading shows that their failures probably
         had a common cause, such as a broken gateway, and that this cause is over. The back-off

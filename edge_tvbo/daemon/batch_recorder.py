@@ -91,9 +91,10 @@ class BatchRecorder(Generic[Entry]):
         return True
 
     def take_over(self, before: Self) -> None:
-        """Queue the entries that the recorder `before` cannot write; a batch is due immediately.
+        """Let the recorder `before` write its entries; queue them here if it cannot.
 
-        A reload calls this method before any entry is queued in the new recorder.
+        If entries are queued, a batch is due immediately. A reload calls this method before any
+        entry is queued in the new recorder.
         """
         if before.save():
             return

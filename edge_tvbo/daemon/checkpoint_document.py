@@ -173,10 +173,10 @@ def resume_point(
 
 
 def _skipped_before(field: FieldCheckpoint, former: float, every: float) -> int:
-    """Return how many intervals had been skipped when an old version wrote a checkpoint.
+    """Return the intervals of an earlier downtime that a checkpoint of an old version contains.
 
-    In the checkpoint, the length of these intervals is `former` s. The result is the number of
-    intervals of `every` s in the same time.
+    They have not passed for the controller yet. The checkpoint counts them in intervals of `former`
+    s, and the result is the number of intervals of `every` s in the same time.
     """
     return floor((field.intervals - 1) * former / every + ROUNDING)
 
@@ -184,17 +184,18 @@ def _skipped_before(field: FieldCheckpoint, former: float, every: float) -> int:
 def used_number(field: FieldCheckpoint, away: float, every: float | None) -> int:
     """Return the highest interval number that killed processes may have used.
 
-    Killed processes wrote no checkpoint if the disk was full. They used one number for each
-    interval since the checkpoint; their intervals had the former or the present length. The numbers
-    that `resume_point` skips are not included: `resume_point` counts intervals of the present
-    length.
+    The checkpoint has reserved numbers. If the disk was full, several processes may have been
+    killed without a new checkpoint. They may have used one further number for each interval since
+    the checkpoint, of the former length or of the present length `every`, whichever gives more
+    intervals. The intervals that `resume_point` skips are subtracted, because their numbers are
+    counted separately.
 
     If the disk was full for several processes, a number can be used twice in any of these cases:
 
     - The elapsed time is unknown.
-    - An earlier process among them had the interval "on-reading".
-    - An earlier process among them had a shorter interval than both the checkpoint and the present
-      process.
+    - One of these processes had the interval "on-reading".
+    - One of these processes had an interval that was shorter than both the former and the present
+      interval.
 
     >>> field = FieldCheckpoint(b"", 7, 9, every=600.0, next_in=600.0)
     >>> [used_number(field, away, 3600.0) for away in (0.0, 36_000.0, 36e6)]
@@ -212,12 +213,15 @@ def used_number(field: FieldCheckpoint, away: float, every: float | None) -> int
 def unknown_intervals(field: FieldCheckpoint, away: float, *, newest: bool) -> int:
     """Return the number of intervals that may have begun after a checkpoint was written.
 
-    Killed processes that could not write a checkpoint, because the disk was full, may have begun
-    further intervals, which are not counted.
+    The result is the smallest of these numbers:
 
-    The checkpoint reserves numbers for the time until two more checkpoints are written. If no newer
-    checkpoint was written (`newest`), the process can have used only half of these numbers. If the
-    checkpoint has a journal, the process was also killed before it wrote the next entry.
+    - the intervals that begin in the `away` s after the checkpoint, if their number is known;
+    - the numbers that the checkpoint has reserved, for the time until two more checkpoints are
+      written; only half of them if no newer checkpoint was written (`newest`);
+    - if the checkpoint has a journal and is the newest: the intervals that can begin until the next
+      entry of the journal.
+
+    If the disk was full, killed processes may have begun further intervals. These are not counted.
 
     >>> field = FieldCheckpoint(b"", 7, 15, every=600.0, next_in=600.0)
     >>> [unknown_intervals(field, 36_000.0, newest=newest) for newest in (True, False)]

@@ -22,30 +22,31 @@ used twice:
   write a checkpoint, it renames the newest checkpoint, which then counts as the previous one. A
   later process skips the reserved numbers, as after a kill.
 
-Journal. Between two checkpoints of more than `LARGE_DOCUMENT_BYTES`, the events are written that
-the controllers have handled, at the times at which a small checkpoint would be written. A snapshot
-and the events after it lead to the state at the last entry; see `journal`.
+Journal. A checkpoint of more than `LARGE_DOCUMENT_BYTES` is written less often than a small
+checkpoint. In between, at the times at which a small checkpoint would be written, the events that
+the controllers have handled are appended to a journal. The checkpoint and these events determine
+the state at the last entry of the journal; see `journal`.
 
-- At the start, for one field after another, a throwaway controller is restored from the checkpoint,
-  and handles the events of its journal. Its snapshot replaces that of the checkpoint, as if it had
-  been written instead of the last entry. So whatever a restart changes, such as the replies that
-  may be lost, it changes after the last event.
-- Only checkpoints reserve interval numbers: for the time until two more checkpoints are written,
-  whatever becomes of the journal. So no number is used twice if the journal is damaged or lost, or
-  belongs to another checkpoint, or if an older version, which reads no journal, is started.
-- A journal is only appended to by the process that has written its checkpoint. If an entry cannot
-  be written, the journal ends, and a checkpoint is due, as after a checkpoint that cannot be
-  written.
-- The journal is full if it is as large as its checkpoint, if it has `MAX_JOURNAL_EVENTS`, or if the
-  controllers took `MAX_REPLAY_S` for its events, because a start takes as long. A start that needs
-  too much memory or time would be ended by systemd, again and again. A full journal gets its last
-  entry at once. Then the next checkpoint is due, but not earlier than it would be without a
-  journal. Many events can therefore not cause many checkpoints; the events after a full journal are
-  not stored until then.
-- If `MAX_REPLAYS` starts have ended while they replayed a journal, the journal is not used. So no
-  start is repeated for ever because of a journal.
+- At the start, one field after another, a throwaway controller is restored from the checkpoint and
+  handles the events of the journal. Its snapshot is then used like the snapshot of a checkpoint
+  that was written instead of the last entry. So a restart changes the state only after the last
+  event: for example, it marks replies that may be lost.
+- Only checkpoints reserve interval numbers. So no number is used twice if the journal is damaged,
+  is lost or belongs to another checkpoint, or if an older version is started, which reads no
+  journal.
+- Only the process that has written a checkpoint appends entries to the journal of this checkpoint.
+  If an entry cannot be written, the journal ends, and a checkpoint is written instead.
+- A journal is full if it is as large as its checkpoint, if it has `MAX_JOURNAL_EVENTS` events, or
+  if the controllers needed `MAX_REPLAY_S` to handle its events, because a start needs as long.
+  systemd would end a start that needs too much memory or time, again and again.
+- A full journal gets its last entry at once. The next checkpoint is then written as early as it
+  would be without a journal, but not earlier, so that many events do not cause many checkpoints.
+  Until this checkpoint, further events are not stored.
+- If `MAX_REPLAYS` starts have ended while they replayed a journal, the next start does not use the
+  journal. So a journal cannot prevent every start.
 - After a kill, the energy budgets are charged for the intervals that could begin until the next
-  entry was due. If entries may be lost, they are charged for those until the next checkpoint.
+  entry was due. If entries may be lost, the budgets are charged for the intervals that could begin
+  until the next checkpoint was due.
 
 Stepped clock. If the wall clock was stepped between the checkpoint and the restart, the controllers
 shift their stored times. If it is stepped while the daemon runs, no checkpoint is written until the
@@ -167,10 +168,11 @@ class _Reserve(NamedTuple):
     last: int  # the highest reserved number
 
     def usable_next(self, at: float, begun: int, wait: float) -> int:
-        """Return how many numbers the next document allows the field to use.
+        """Return the value of `usable` for the next document, which is written at the time `at`.
 
-        The next document is written at the time `at`. If intervals then follow each other as fast
-        as since this document, the field uses at most half of the numbers in `wait` s.
+        `begun` is the highest number that is used by then. The result is at least the present
+        value. It is also at least twice the number of intervals in `wait` s, if these follow each
+        other as fast as since the present document.
         """
         rate = (begun - self.begun) / max(1.0, at - self.at)
         return max(self.usable, ceil(2.0 * rate * wait))
@@ -270,9 +272,9 @@ class Checkpoints:
         log.log(level, "state: %s; every field starts without readings", why)
 
     def _journal_of(self, document: bytes) -> Journal:
-        """Return the journal of a document; empty if `MAX_REPLAYS` starts have ended because of it.
+        """Return the journal of a document; empty if `MAX_REPLAYS` starts ended in a replay.
 
-        Otherwise a start for which the memory does not suffice would repeat for ever.
+        Without this limit, a start that has too little memory for the replay would repeat for ever.
         """
         journal = read(self._store.journals(), document_id(document))
         if journal.problem:
@@ -290,7 +292,7 @@ class Checkpoints:
     def _continued(self, name: str, document: Document, journal: Journal) -> Continued:
         """Return the state of a field at the end of the journal of a document.
 
-        Without a journal, or if the journal cannot be used, it is the state in the document.
+        If there is no journal, or if the journal cannot be used, return the state in the document.
         """
         field, found = document.fields[name], None
         if journal.entries:
@@ -301,7 +303,10 @@ class Checkpoints:
         return Continued(anchor, field)
 
     def _resume(self, document: Document, journal: Journal, *, newest: bool) -> None:
-        """Let all fields continue, one after another: so only one is in memory several times."""
+        """Restore all fields from a document and its journal, one after another.
+
+        So the memory contains at most one throwaway controller for a replay.
+        """
         began = time.monotonic()
         final = document.final and newest
         observations, stored = [], [document.anchor]  # of all fields; `stored` are anchors
@@ -376,7 +381,7 @@ class Checkpoints:
             self._append(buffer, now)
 
     def _needs_document(self, now: float) -> bool:
-        """Return whether a checkpoint is due, also because of its numbers or its journal."""
+        """Return whether a checkpoint is due: by time, or because of the numbers or the journal."""
         buffer = self._buffer
         return (
             now >= self._due
@@ -431,7 +436,7 @@ class Checkpoints:
             self._entry_due = due
 
     def _field_entry(self, name: str, wait: float) -> FieldEntry:
-        """Return one field's part of an entry; the next write follows in `wait` seconds."""
+        """Return one field's part of a journal entry; the next write is due in `wait` seconds."""
         controller = self._controllers[name]
         every, next_in = self._scheduler.next_interval(name)
         return FieldEntry(
@@ -522,9 +527,9 @@ def _intervals_in(seconds: float, every: float) -> int: ...
 @overload
 def _intervals_in(seconds: float, every: float | None) -> int | None: ...
 def _intervals_in(seconds: float, every: float | None) -> int | None:
-    """Return how many intervals can begin until a write that is due in so many seconds.
+    """Return how many intervals can begin until a write that is due in this number of `seconds`.
 
-    The result is None for a field with the interval "on-reading".
+    `every` is the length of an interval in s. If it is None ("on-reading"), the result is None.
     """
     return None if every is None else ceil(seconds / every) + 2
 

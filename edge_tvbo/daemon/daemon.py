@@ -36,7 +36,11 @@ class BrokerLink(Link, MonitoredLink, Protocol):
 
     @property
     def former(self) -> Mapping[str, Set[str]]:
-        """The fields and topics that the next `BrokerLink` clears, unless it uses them itself."""
+        """Topics of retained commands, by field, for the `BrokerLink` after a reload.
+
+        The next link clears these topics and the documents of these fields, except those that it
+        uses itself.
+        """
         ...
 
     @property
@@ -90,8 +94,8 @@ class Daemon(msgspec.Struct, frozen=True):
     def start(self) -> None:
         """Start the daemon: restore the stored state, and reserve new interval numbers.
 
-        If the wall clock was stepped after this object was created, no correction is needed: before
-        this call, the object does not contain any times.
+        A step of the wall clock before this call needs no correction, because this object does not
+        contain any times yet.
         """
         self.surroundings.clock.resync()
         if self.checkpoints:

@@ -104,7 +104,10 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return all activations of a log entry, for `earlier` of the same interval's next entry."""
+    """Return the newest activations of a log entry; () after a decision to save energy.
+
+    They become the attribute `earlier` of the next log entry in the same interval.
+    """
     if entry.decision.reason is Reason.SAVED:
         return ()
     return (*entry.earlier, EarlierActivation(entry.decision, entry.record))[-MAX_EARLIER:]

@@ -5,14 +5,14 @@ contain as much as a later snapshot, but the events are much shorter. `checkpoin
 the journal is written.
 
 Format: a journal is a sequence of entries. Each entry consists of its length (4 bytes), a header
-with a checksum, and a body; see `DocumentFormat`. An entry names the document that it continues. An
-entry that is damaged ends the journal, because the events after it do not continue the state.
+with a checksum, and a body; see `DocumentFormat`. An entry names the document that it continues. A
+damaged entry ends the journal, because later events cannot be handled without its events.
 
 Replay: `replay` restores throwaway controllers from the document, and lets them handle the events.
-Their commands are dropped: the daemon carried them out before it was killed. After each entry, the
-digest of a controller must be the digest in the entry. Otherwise the events do not lead to the
-state that the daemon had, for example because the settings have changed in the meantime; then the
-journal is not used for this field.
+The commands of these controllers are dropped, because the daemon carried out the commands before it
+was killed. After each entry, the digest of a controller must be equal to the digest in the entry.
+If the digests differ, the events do not lead to the state that the daemon had, for example because
+the settings have changed in the meantime. In this case, the journal is not used for the field.
 """
 
 import logging
@@ -42,7 +42,7 @@ MAX_REPLAY_S = 10.0  # time to handle the events of a journal; measured when the
 
 
 class FieldEntry(msgspec.Struct, frozen=True):
-    """The state of one field in an entry, besides its events."""
+    """The state of one field in a journal entry, without the events."""
 
     used: IntervalNumber  # the highest used number
     next_in: Annotated[float, Meta(ge=-1e12, le=1e12)]  # s from the anchor to the next interval
@@ -98,7 +98,7 @@ class EventBuffer:
 
     @property
     def is_long(self) -> bool:
-        """Whether the next entry must be written early: the buffer or the journal is full."""
+        """Whether an entry must be written early: the buffer is half full, or the journal full."""
         return len(self._events) >= MAX_EVENTS // 2 or self.is_full
 
     @property
@@ -111,7 +111,7 @@ class EventBuffer:
         )
 
     def add(self, field: str, event: Event, seconds: float) -> None:
-        """Add an event, which the controller of `field` has handled in so many seconds."""
+        """Add an event that the controller of `field` has handled, which took `seconds`."""
         if len(self._events) >= MAX_EVENTS:
             self.overflows = True
             return
@@ -179,15 +179,15 @@ def replay(
 ) -> Continued | None:
     """Return the state of a field after the events of the `journal` of its document.
 
-    `controller` is a new controller of the field, which is not used for anything else. The result
-    is None if it does not reach the state that the daemon had.
+    `controller` is a new controller of the field, which is not used for anything else. Return None
+    if the journal cannot be used for this field.
     """
     if not all(name in each.fields for each in journal.entries):
         return None
     if problem := _replay_field(name, field, journal, controller):
         log.warning(
-            "state: the event journal cannot be used for the field %s, which continues from "
-            "the last whole state: %s",
+            "state: the event journal cannot be used for the field %s: %s; the field continues "
+            "from the last whole state",
             name,
             problem,
         )
@@ -199,7 +199,7 @@ def replay(
 def _replay_field(
     name: str, field: FieldCheckpoint, journal: Journal, controller: Controller
 ) -> str:
-    """Let a new controller handle the events of a field; return why the result is not the state."""
+    """Replay a field's events in a new controller; return why the journal is unusable, or ""."""
     try:
         controller.restore(field.controller)
         controller.restore_live(field.live)
@@ -220,10 +220,11 @@ def _replay_field(
 def _continued(
     field: FieldCheckpoint, entry: FieldEntry, controller: Controller
 ) -> FieldCheckpoint:
-    """Return a field's part of the document that could have been written instead of an entry.
+    """Return a field's part of a document, as if it had been written instead of a journal entry.
 
-    The reserved numbers are those of the document `field`, one more for each interval since then.
-    So a process that reads no journal and a process that reads it skip the same numbers.
+    `field` is the part in the last document; `controller` has handled the events up to `entry`. For
+    each interval in between, one more number counts as reserved. So a process that reads the
+    journal and a process that does not read it skip the same numbers.
     """
     return replace(
         field,

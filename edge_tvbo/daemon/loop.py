@@ -361,7 +361,7 @@ class Loop:
 
 
 def expecting_readings(controllers: Mapping[str, Controller]) -> list[str]:
-    """Return the names of the fields whose `controllers` expect readings."""
+    """Return the names of the fields whose controllers expect readings, for the loop's link."""
     return [field for field, each in controllers.items() if each.expects_readings]
 
 

@@ -1,6 +1,6 @@
 """Restored controller: a controller continues from a snapshot, after a start or a reload.
 
-What it cannot continue is logged.
+If the controller cannot restore the whole snapshot, the consequences are logged.
 """
 
 import logging
@@ -38,7 +38,7 @@ def restore_controller(occasion: str, name: str, controller: Controller, snapsho
 
 
 def log_charge(name: str, controller: Controller, unknown: int) -> None:
-    """If the energy budgets of a field are charged for `unknown` intervals, log the charge."""
+    """Log that a restored controller charges its energy budgets for `unknown` intervals, if any."""
     settings = controller.settings
     is_limited = settings.energy is not None and settings.energy.limits_activations
     if unknown and settings.sends_commands and is_limited:

@@ -728,7 +728,7 @@ def test_a_number_is_not_the_position_of_two_sensors(sensors, tmp_path):
 
     missing = [each for each in sensors if each != "1"]
     assert f"has no position for {', '.join(missing)}; each sensor needs" in found.message
-    assert '"1" could be another sensor, too; list each sensor by its id' in found.message
+    assert '"1" could mean several sensors; list each sensor by its id' in found.message
 
 
 def test_a_sensor_whose_id_is_a_number_has_its_own_position(tmp_path):

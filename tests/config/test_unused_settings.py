@@ -102,13 +102,13 @@ UNUSED = [
         "max_age",
         {"other": 'max_age = "1s"'},
         {},
-        "a reading without a time has the time of its arrival",
+        "the messages are read without a time, so a reading is dated by its arrival",
     ),
     (
         "max_future",
         {"reading": JSON % "", "other": 'max_future = "0s"'},
         {"reading": JSON % ""},
-        "a reading without a time has the time of its arrival",
+        "the messages are read without a time, so a reading is dated by its arrival",
     ),
     (
         "period",
@@ -126,7 +126,7 @@ UNUSED = [
         "kernel.correlation",
         {"kernel": kernel("se", ", length_scale = 2.0, correlation = 0.9")},
         {"kernel": SE},
-        'only the kernel "exchangeable" uses it',
+        'only the kernel "exchangeable" uses a correlation',
     ),
     (
         "kernel.length_scale",

@@ -123,7 +123,7 @@ def _is_utf_8(text: str) -> bool:
 
 
 def _with(table: Values, path: KeyPath, value: Any) -> Values:
-    """Return a copy of the settings `table` in which the key `path` has the value `value`."""
+    """Return a copy of `table` in which an environment variable sets the key `path` to `value`."""
     first, *rest = path
     if rest:
         below = table.get(str(first))

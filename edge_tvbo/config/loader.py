@@ -160,7 +160,7 @@ def _read(path: Path) -> tuple[Values, Report]:
 
 
 def _with_current_names(raw: Values, report: Report) -> Values:
-    """Return `raw`, the values of a configuration file, with deprecated names replaced.
+    """Return `raw`, the values that the loader has read, with deprecated names replaced.
 
     Each deprecated name adds a warning to `report`, or an error if `raw` also contains the current
     name.

@@ -145,7 +145,7 @@ def accepts(setting: Setting, value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """Return the text that an error message shows for an invalid TOML value.
+    """Return the text that the reader's error message shows for an invalid TOML value.
 
     A text that contains @ is not shown, because it may be a URL with a password.
     """

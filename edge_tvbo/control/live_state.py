@@ -11,7 +11,7 @@ from edge_tvbo.control.report_times import LiveReports
 
 
 class LiveField(msgspec.Struct, frozen=True, array_like=True):
-    """The live state of a field."""
+    """The live state of a field: what `FieldState.snapshot` leaves out."""
 
     used: int
     online: bool
@@ -25,7 +25,7 @@ class LiveField(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LiveState(msgspec.Struct, frozen=True, array_like=True):
-    """The live state of a controller."""
+    """The live state of a controller: what `Controller.snapshot` leaves out."""
 
     field: LiveField
     has_set_time: bool

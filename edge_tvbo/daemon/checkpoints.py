@@ -9,9 +9,9 @@ used twice:
 - Each checkpoint reserves as many unused interval numbers as are needed until two more checkpoints
   are written. So the previous checkpoint, which is used if the newest is damaged, has reserved
   enough numbers, too.
-- With ``interval = "on-reading"``, it is unknown how many numbers will be needed. Twice as many
-  numbers are reserved as are needed if the intervals follow each other as fast as since the last
-  checkpoint. If the intervals become faster, the next checkpoints are written early: before the
+- With ``interval = "on-reading"``, it is unknown how many numbers will be needed. The number is
+  estimated from the rate of intervals since the last checkpoint, and twice this number is
+  reserved. If the intervals become faster, the next checkpoints are written early: before the
   field has used all numbers that the newest or the previous checkpoint has reserved.
 - After a kill, a second process skips the reserved numbers. It also skips one further number for
   each interval that has begun since the checkpoint. If the second process is also killed before it

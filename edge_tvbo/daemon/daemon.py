@@ -244,7 +244,7 @@ class Daemon(msgspec.Struct, frozen=True):
 
 
 def _is_newest_of(controller: Controller, decision: Decision) -> bool:
-    """Return whether `decision` is certainly the newest one of the field of `controller`.
+    """Return whether a `decision` that the daemon restores is certainly the newest of its field.
 
     Return False if a killed daemon may have published a later decision. Also return False if the
     decision does not fit the field, because its unit has changed or the sensor was removed.

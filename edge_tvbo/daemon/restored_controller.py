@@ -29,7 +29,8 @@ def restore_controller(occasion: str, name: str, controller: Controller, snapsho
         except SnapshotError as partial_error:
             why = partial_error
         if known and controller.policy.observations:
-            log.info("%s: the field %s continues with %d known sensors", occasion, name, known)
+            sensors = counted(known, "sensor")
+            log.info("%s: the field %s keeps what it learned about %s", occasion, name, sensors)
         else:
             start = _start(controller)
             log.warning("%s: the field %s starts %s: %s", occasion, name, start, why)

@@ -68,7 +68,7 @@ def test_the_log_counts_the_readings_of_a_field_with_changed_sensors(timed, capl
     first.checkpoints.save()
     life("a", "c", "d")
     said = [record.getMessage() for record in caplog.records if "KiB" not in record.getMessage()]
-    assert said[-2] == "state: the field lab continues with 2 known sensors"
+    assert said[-2] == "state: the field lab keeps what it learned about 2 sensors"
     assert said[-1].endswith("1 field, 2 readings in their models")
 
 

@@ -124,7 +124,7 @@ def _check_named_sensors(
 ) -> Collection[str]:
     """Return the sensors that the sources name.
 
-    Check that each of them is a sensor of the field, and that only one source names it.
+    Report a named sensor that is not a sensor of the field, or that two sources name.
     """
     named = dict[str, int]()
     for index, source in enumerate(sources):

@@ -296,8 +296,8 @@ class EnergyBudget:
         case, every low charge counts as reported. The prices in such a snapshot include the
         activations of the running interval.
 
-        If the budget had another period when the state was stored, the stored spending cannot be
-        assigned to the present slots. In this case, it is all charged to the current slot. If the
+        If the budget had another period when the state was stored, the stored slots do not match
+        the present slots. In this case, all stored spending is charged to the current slot. If the
         unit of the energy has changed, the stored spending is converted; see `_unit_ratio`.
         """
         copy_arrays(self._arrays(), state)

@@ -347,10 +347,9 @@ class FieldState:
     def reserve_numbers(self, interval: int) -> None:
         """Treat all interval numbers up to `interval` as used, and continue the back-offs.
 
-        This method also converts the back-offs to the present length of an interval, and limits
-        them. `restore` does not do this, because it may not know the present interval number: after
-        the sensors have changed, a snapshot does not contain this number until the next interval
-        begins.
+        The back-offs are also converted to the present length of an interval, and limited. This
+        requires the present interval number, which `restore` may not know: after the sensors have
+        changed, a snapshot does not contain the number until the next interval begins.
         """
         self.used = max(self.used, interval)
         self.health.continue_backoff(self.used, self._backoff_ratio)

@@ -57,8 +57,8 @@ class HotspotFinder:
     def argmax_mean(self, before: int) -> Choice:
         """Return the hot spot as a `Choice`.
 
-        `before` is the arm that was selected last, or -1. If several arms have the highest estimate
-        and `before` is one of them, `before` is returned, unless it is ignored or excluded.
+        `before` is the arm that was selected last, or -1. Among several arms with the highest
+        estimate, `before` is preferred, unless it is ignored or excluded.
         """
         mean, std = self._policy.posterior()
         arm = self.highest(mean)

@@ -127,10 +127,10 @@ class SensorHealth:
     def shorten_back_offs(self, interval: int) -> None:
         """End the back-off of each unresponsive sensor after `interval`, unless it ends earlier.
 
-        After all sensors were unresponsive, the first reading shows that their failures probably
-        had a common cause, such as a broken gateway, and that this cause is over. The back-off
-        counts as the first one of each sensor. So if a sensor times out again, its next back-off
-        lasts only 2 intervals.
+        If all sensors were unresponsive, their failures probably had a common cause, such as a
+        broken gateway. The first reading shows that this cause is over. The shortened back-off
+        counts as the first back-off of the sensor: after another time-out, the sensor is backed off
+        for only 2 intervals.
         """
         for sensor in self._sensors:
             if sensor.misses:

@@ -305,7 +305,7 @@ class Checkpoints:
     def _resume(self, document: Document, journal: Journal, *, newest: bool) -> None:
         """Restore all fields from a document and its journal, one after another.
 
-        So the memory contains at most one throwaway controller for a replay.
+        So at most one throwaway controller for a replay is in memory.
         """
         began = time.monotonic()
         final = document.final and newest
@@ -420,7 +420,7 @@ class Checkpoints:
     def _append(self, buffer: EventBuffer, now: float) -> None:
         """Append an entry to the journal; write a checkpoint instead if this fails.
 
-        If the journal is full, this is its last entry, and the next checkpoint is written early.
+        If the journal is full, the entry is the last one, and the next checkpoint is written early.
         """
         if self._is_stepped():
             return

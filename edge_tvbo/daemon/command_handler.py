@@ -203,7 +203,7 @@ class CommandHandler:
     def _fields_with(self, fields: list[str], sensor: str | None) -> tuple[str, list[str]]:
         """Return the sensor of a user's request, and the fields that have this sensor.
 
-        Raises `PayloadError` if no field has it.
+        Raises `PayloadError` if the request names no sensor, or a sensor that no field has.
         """
         if sensor is None:
             raise PayloadError(

@@ -220,11 +220,11 @@ def _replay_field(
 def _continued(
     field: FieldCheckpoint, entry: FieldEntry, controller: Controller
 ) -> FieldCheckpoint:
-    """Return a field's part of a document, as if it had been written instead of a journal entry.
+    """Return the `FieldCheckpoint` of a field at the time of a journal entry.
 
-    `field` is the part in the last document; `controller` has handled the events up to `entry`. For
-    each interval in between, one more number counts as reserved. So a process that reads the
-    journal and a process that does not read it skip the same numbers.
+    `field` is the checkpoint before the journal, and `controller` has handled the events up to
+    `entry`. For each interval since this checkpoint, one more number counts as reserved. So a
+    process that reads the journal and a process that does not read it skip the same numbers.
     """
     return replace(
         field,

@@ -433,7 +433,7 @@ allow:
 
 - `max_queued_messages` limits the number of waiting messages. It is 1000 by default and in the
   shipped [mosquitto.conf](../deploy/mosquitto.conf);
-- `max_queued_bytes` limits their total size.
+- `max_queued_bytes` limits the total size of the waiting messages.
 
 While the daemon is not running, the broker keeps no messages for the daemon.
 

@@ -55,7 +55,7 @@ def _period(context: click.Context, option: click.Parameter, text: str) -> float
     type=click.Path(path_type=Path),
     callback=output_file,
     help="Model file to write.  [default: the model file that CONFIG names for the field, or else"
-    " a new file: model.json, or one such as humidity.model.json if CONFIG has several fields]",
+    " a new file: model.json, or FIELD.model.json if CONFIG has several fields]",
 )
 @click.option(
     "--period",

@@ -156,15 +156,14 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     silence: Annotated[
         float | None,
         Meta(
-            description="The daemon reconnects to the broker after this time without a reading from"
-            " any sensor. No reading is expected from a field that is paused, or whose energy"
-            " budgets and batteries allow no sensor to be activated.",
+            description="The daemon reconnects to the broker after this time without a message from"
+            " any sensor. The time does not count while each field is paused, or cannot activate a"
+            " sensor because of its energy budgets and batteries.",
             extra=duration(
                 "1s",
-                default="3 times the longest interval, at least 1min. Fields with interval"
-                ' "on-reading", with a mode other than "live" or with an energy budget are ignored;'
-                " if there are no other fields, or while no reading is expected from them, the"
-                " daemon never reconnects for this reason",
+                default="3 times the longest interval, at least 1min. Only fields with a fixed"
+                ' interval, the mode "live" and no energy budget count; without such a field, there'
+                " is no limit",
             ),
         ),
     ] = None

@@ -52,7 +52,7 @@ INFO_HINTS = {
     "availability": "the message says whether the sensor is available, and contains no reading",
     "duplicate": "the message was delivered twice, which QoS 1 allows",
     "ignored": "the command cmd/ignore has taken the sensor out of use",
-    "other-event": "the message reports another event, and contains no reading",
+    "other-event": "the message reports an event such as a network join, and contains no reading",
     "retained": "the broker stored the message before the daemon subscribed, so its age is unknown",
     "unsolicited": 'the sensor was not activated in this interval, and learn_from is "activated"',
 }

@@ -57,8 +57,7 @@ class Decision(msgspec.Struct, frozen=True):
     standard deviations in the bounds of all sensors.
 
     `ineligible` contains the sensors that could not be selected, but at most 50: those with the
-    highest bounds. It is empty if the sensor was not selected by the policy, but by a command or by
-    the daemon.
+    highest bounds. It is empty if a command or the daemon selected the sensor, and not the policy.
     """
 
     interval: int  # number of the interval
@@ -139,7 +138,7 @@ class Alert(msgspec.Struct, frozen=True):
     active: bool  # whether there is an alert now
     since: str | None  # RFC 3339, UTC: when the alert began or ended; None before the first alert
     threshold: float  # threshold, in `unit`; for "min", values below it cause an alert
-    release: float  # in `unit`; below this value an alert is over (for "min", above it)
+    release: float  # value below which an alert is over (for "min", above which), in `unit`
     sensor: str  # sensor with the highest estimate (lowest for "min"), even before any reading
     value: float  # the sensor's estimated value (the median), in `unit`
     std: float  # standard deviation of the estimate
@@ -259,8 +258,8 @@ class StatusReply(msgspec.Struct, frozen=True):
     the data is still too large, the response is an error that asks for the name of a field.
     """
 
-    health: Health  # the document of the topic `health`, with the fields of the command
-    selected: dict[str, Decision]  # the last decision of each of these fields
+    health: Health  # the document of the topic `health`, but only with the requested fields
+    selected: dict[str, Decision]  # the last decision of each requested field
 
 
 class Response(msgspec.Struct, frozen=True):

@@ -29,8 +29,8 @@ LengthScale = Annotated[
 FirstLengthScale = Annotated[
     Positive | None,
     Meta(
-        description="Length scale from which the search starts, in the unit of the positions. If "
-        "no length scale is set, the longest side of the field's area is used."
+        description="Length scale from which the first fit starts, in the unit of the positions. "
+        "If no length scale is set, the longest side of the field's area is used."
     ),
 ]
 Smoothness = Annotated[
@@ -73,13 +73,14 @@ Ratio = Annotated[
         "ratio is set, e^(1/d) is used in d dimensions ([LB] definition 3.1)."
     ),
 ]
-HyperPrior = Annotated[
+HYPERPRIOR_HELP = (
+    "Shape and rate of the Gamma prior of r, where r is the length scale divided by the longest "
+    "side of the field's area."
+)
+HyperPrior = Annotated[PositivePair | None, Meta(description=HYPERPRIOR_HELP)]
+OptionalHyperPrior = Annotated[
     PositivePair | None,
-    Meta(
-        description="Shape and rate of the Gamma prior of r, where r is the length scale divided "
-        "by the longest side of the field's area. If the pair is not set, there is no "
-        "prior."
-    ),
+    Meta(description=f"{HYPERPRIOR_HELP} If the pair is not set, there is no prior."),
 ]
 RegressionBeta = Annotated[
     BetaValue | None,
@@ -169,7 +170,7 @@ class MleGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mle-gp-uc
     nu: Smoothness = 2.5
     bound: NormBound = 1.0
     delta: FailureProbability = 0.1
-    prior: HyperPrior = None
+    prior: OptionalHyperPrior = None
     beta: RegressionBeta = None
     window: KeptReadings = 256
 

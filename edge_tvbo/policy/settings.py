@@ -52,17 +52,17 @@ BetaOrAgnostic = Annotated[
     ),
 ]
 WINDOW_COST = (
-    "The processor time of a restart grows with the cube of this number. With some policies, the "
-    "processor time of each interval grows in the same way. With the other policies, one of "
-    "every `window` intervals takes as long as a restart. A restart with 4096 readings takes 3 s "
-    "on a PC, and longer on a gateway. A restart needs 0.4 GB of memory with 4096 readings, and "
-    "0.1 GB with 2048 readings."
+    "The processor time of a restart grows with the cube of this number. A restart with 4096 "
+    "readings takes 3 s on a PC, and longer on a gateway. A restart needs 0.4 GB of memory with "
+    "4096 readings, and 0.1 GB with 2048 readings. With some policies, the processor time of each "
+    "interval grows with the cube of this number, too. With the other policies, one of every "
+    "`window` intervals takes as long as a restart."
 )
 Window = Annotated[
     WindowLength | None,
     Meta(
         description="Number of newest readings that the model keeps. If no number is set, the "
-        f"model keeps all readings, or 256 on a `BoxField`. {WINDOW_COST}"
+        f"model keeps all readings, or 256 in a continuous domain (`BoxField`). {WINDOW_COST}"
     ),
 ]
 FitWindow = Annotated[
@@ -70,7 +70,7 @@ FitWindow = Annotated[
     Meta(
         description="Number of newest readings that the model keeps. If no number is set, a model "
         "with a fitted parameter keeps 200 readings. Any other model then keeps all readings, or "
-        f"256 readings on a `BoxField`. {WINDOW_COST}"
+        f"256 readings in a continuous domain (`BoxField`). {WINDOW_COST}"
     ),
 ]
 KeptReadings = Annotated[

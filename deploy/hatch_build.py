@@ -23,7 +23,7 @@ MIN_GLIBC = 17  # 2.17 is the oldest glibc that has a wheel tag
 
 
 class Kernels(BuildHookInterface[Any]):
-    """Hook that makes a platform wheel if EDGE_TVBO_KERNELS names a directory with the library."""
+    """Hook that adds the kernel library to the wheel if EDGE_TVBO_KERNELS names its directory."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the library and the platform tag; remove the requirements that the library replaces.
@@ -48,7 +48,10 @@ class Kernels(BuildHookInterface[Any]):
 
 
 def tag(library: Path) -> str:
-    """Return the tag of a wheel with `library`; raises `ValueError` for an unknown file name."""
+    """Return the tag of a wheel with a kernel library, such as cp311-cp311-manylinux_2_29_x86_64.
+
+    Raises `ValueError` for an unknown file name.
+    """
     kind = NAME.fullmatch(library.name)
     if kind is None:
         raise ValueError(f"{library} is not a Linux library made by edge_tvbo.numerics.compile")

@@ -86,7 +86,7 @@ def sensor_lines(sensors: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def stored_ids(names: Iterable[str]) -> dict[str, str]:
-    """Return the ids of the add-on's sensors by name, and store them.
+    """Return the id of each of the add-on's sensors, by the name of the sensor; store the ids.
 
     Each name keeps its id, whatever other names are listed later, because the daemon finds the
     state of a sensor by its id.

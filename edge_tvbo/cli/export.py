@@ -84,7 +84,10 @@ def export(
         if others := unlisted(readings, chosen.sensors):
             count -= sum(others.values())
             note = unlisted_text(others)
-            click.echo(f"{note} Files in the formats parquet and influxdb contain them.", err=True)
+            click.echo(
+                f"{note} Files in the formats parquet and influxdb contain these readings, too.",
+                err=True,
+            )
     else:
         lines = exports.influxdb_lines(readings)
     if output is None:

@@ -170,8 +170,11 @@ def _echo_next_step(
     missing = [sensor for sensor in chosen.sensors if sensor not in sensors]
     if chosen.model is None or chosen.model.resolve() != model.resolve():
         path = os.path.relpath(model, config.parent)
-        replaced = "kernel and positions, which are" if chosen.positions else "kernel, which is"
-        removal = f", and remove {replaced} in the model" if chosen.kernel else ""
+        removal = ""
+        if chosen.kernel and chosen.positions:
+            removal = ", and remove kernel and positions, which are in the model"
+        elif chosen.kernel:
+            removal = ", and remove kernel, which is in the model"
         click.echo(
             f'To use the model, set  model = "{path}"  in [fields.{field}] of {config}{removal}.'
         )

@@ -123,7 +123,7 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
     The exit status is 1 if the broker is unreachable, or if no sensor is found.
     """
     if config.exists():
-        raise ConfigError(f"{config} exists already; name another file, or move this one.")
+        raise ConfigError(f"{config} exists already; name another file, or move the existing file.")
     if not config.parent.is_dir():
         raise ConfigError(
             f"{config}: the directory {config.parent} does not exist; create it, or name another"

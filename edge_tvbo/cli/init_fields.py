@@ -126,8 +126,8 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "l
     chosen = choose(groups, answers)
     if discovery.is_full:
         click.echo(
-            "There are too many sensors on this broker, so init leaves some out. Add them to the"
-            " file.",
+            "There are too many sensors on this broker, so init leaves some out. Add the missing"
+            " sensors to the file.",
             err=True,
         )
     if discovery.unusable:

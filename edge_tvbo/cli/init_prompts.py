@@ -34,7 +34,7 @@ class Answers(NamedTuple):
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether the connection to the broker uses TLS."""
+        """Whether `init` uses TLS to connect to the broker that the answers name."""
         return self.tls or self.ca is not None
 
 

@@ -100,7 +100,7 @@ to_option = click.option(
 
 
 def by_dataset(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return the dataset names that begin with `begun`, as completions for a shell."""
+    """Return, for the option `--dataset`, the shell's completions of `begun`: names of datasets."""
     from edge_tvbo_adapters import datasets
 
     return [name for name in datasets.names() if name.startswith(begun)]
@@ -116,9 +116,9 @@ dataset_option = click.option(
 
 
 def by_policy(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return completions of `begun`, the beginning of a list of policies, for a shell.
+    """Return, for an option, the shell's completions of `begun`, a list of policies.
 
-    The policies are separated by commas; only the last name is completed.
+    The names are separated by commas; only the last name is completed.
     """
     from edge_tvbo.policy import policies
 
@@ -164,7 +164,7 @@ def writable_file(path: Path) -> Path:
 
 
 def _linked(link: Path) -> Path:
-    """Return the path to which a symbolic link leads; raise `click.BadParameter` for a loop."""
+    """Return the target of an option's symbolic link; raise `click.BadParameter` for a loop."""
     with suppress(RuntimeError):  # raised for a loop before Python 3.13
         if not (target := link.resolve()).is_symlink():
             return target
@@ -172,7 +172,7 @@ def _linked(link: Path) -> Path:
 
 
 def check_not_input(output: Path | None, *inputs: Path | str | None) -> None:
-    """Raise `ConfigError` if a command's `output` would replace one of its input files."""
+    """Raise `ConfigError` if the option `--output` names one of the command's input files."""
     for each in inputs:
         if output and each and output.exists() and Path(each).exists() and output.samefile(each):
             raise ConfigError(

@@ -212,7 +212,10 @@ def _positions(file: Path, sensors: tuple[str, ...]) -> "NDArray[np.float64]":
 
 
 def data_source(data_dir: Iterable[str] = ()) -> "DataSource":
-    """Return a `DataSource` of all datasets, which searches the directories of --data-dir first."""
+    """Return a `DataSource` of all datasets, for the recordings of a command.
+
+    The source searches the directories of --data-dir first.
+    """
     from edge_tvbo_adapters import datasets
 
     from edge_tvbo.simulation.dataset_lookup import DataSource

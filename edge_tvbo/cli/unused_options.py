@@ -36,6 +36,7 @@ def _unused(context: click.Context, policies: Collection[str]) -> Iterator[tuple
         for option in ("host", "port", "speed"):
             yield option, "the replay uses no broker; add --via mqtt"
     if context.get_parameter_source("dataset") is DEFAULT and given["config"] is None:
-        yield "data_dir", f"the dataset {given['dataset']} has no files; add --dataset"
+        reason = f"the dataset {given['dataset']} has no files; name another one with --dataset"
+        yield "data_dir", reason
     if all(issubclass(settings_class(name), BASELINES) for name in policies):
-        yield "noise", "no replayed policy uses it"
+        yield "noise", "no replayed policy uses this option"

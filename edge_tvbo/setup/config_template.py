@@ -177,7 +177,7 @@ def _format(source: SourceValues) -> dict[str, str]:
 def _source(source: SourceValues, field: str, live: bool) -> str:
     """Return the template's TOML table of a source, for a field with several sources.
 
-    If the daemon is not to activate sensors (`live` is false), the command is only a comment.
+    If `live` is false, the daemon does not activate sensors, and the command is only a comment.
     """
     lines = [f"\n[[fields.{field}.readings]]"]
     lines += [f"{key} = {_quoted(text)}" for key, text in _format(source).items()]
@@ -219,8 +219,8 @@ def _timeout(command: Mapping[str, str], values: TemplateValues) -> str:
     """Return the template's line `reply_timeout` for LoRaWAN devices; "" for other sensors.
 
     By default, the reply timeout is a part of the interval. This is too short, because a device
-    receives the command only after its next uplink. If the daemon is not to activate sensors, the
-    line is a comment.
+    receives the command only after its next uplink. If `values.live` is false, the daemon does not
+    activate sensors, and the line is a comment.
     """
     if command.get("mode") != "lorawan":
         return ""
@@ -241,8 +241,8 @@ def _modes(command: Mapping[str, str]) -> str:
 def _activate(command: Mapping[str, str], live: bool) -> str:
     """Return the template's line `activate`.
 
-    The mode is "advise" if no command to the sensors is known, or if the daemon is not to activate
-    sensors (`live` is false). In the second case, another line contains the command as a comment.
+    An empty `command` means that no command to the sensors is known: then the mode is "advise". If
+    `live` is false, the mode is "advise", too, and a second line contains the command as a comment.
     """
     advise = 'activate = { mode = "advise" }'
     if not command:

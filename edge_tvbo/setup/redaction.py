@@ -89,7 +89,7 @@ class Line(NamedTuple):
         return self.setting is None or _is_secret(self.setting, self.value)
 
     def texts(self) -> Iterator[str]:
-        """Yield each text in the setting's value.
+        """Yield each text in the value of the setting that the redaction examines.
 
         A number is yielded, as text, only if the setting is private or names a file.
         """
@@ -169,7 +169,7 @@ def _is_secret(setting: Setting, value: Any) -> bool:
 
 
 def _is_private(setting: Setting) -> bool:
-    """Return whether a setting is a secret, or names a user or a machine."""
+    """Return, for the redaction, whether a setting is a secret, or names a user or a machine."""
     return bool(setting.extra.get("secret")) or setting.name in PRIVATE
 
 
@@ -195,7 +195,7 @@ def _names_file(setting: Setting) -> bool:
 
 
 def _plain(value: Any) -> str:
-    """Return a setting's value as text on one line; a long list or table is shortened.
+    """Return a setting's value as one line of the report; a long list or table is shortened.
 
     >>> _plain("a"), _plain(list(range(100))), _plain({"c1": 1})
     ('"a"', '[0,1,2,3,4,... 100 items]', '{"c1":1}')
@@ -252,7 +252,7 @@ def private_values(raw: dict[str, Any], base: Path) -> Iterator[str]:
 
 
 def _as_shown(text: str, base: Path) -> Iterator[str]:
-    """Yield a setting's value, and the path that it names, in the form used by error messages.
+    """Yield, for the redaction, a value and the path that it names, as error messages show them.
 
     An error message escapes some characters, and shows only the beginning of a long value.
     """
@@ -302,7 +302,7 @@ def password_file_contents(path: Path, raw: dict[str, Any]) -> Iterator[str]:
 
 
 def machine_names(path: Path) -> list[str]:
-    """Return the names of this machine, of its user and of private directories.
+    """Return the names that a report hides: of this machine, its user and private directories.
 
     The directories are the home directory, the working directory and the configuration's directory.
     """

@@ -46,8 +46,9 @@ class SensorDiscovery:
         Returns the codec of a payload format; the arguments are the format's name and settings.
     units : callable, optional
         Returns the units for which a payload format needs the setting `unit`. Each unit is mapped
-        to the number of such units in one usual unit of the quantity, such as 1.8 for °F (the usual
-        unit is °C). The arguments are the format's name and its setting `value`.
+        to the factor from the usual unit of the quantity to this unit: 1.8 for °F, because a
+        difference of 1 °C is a difference of 1.8 °F. The arguments are the format's name and its
+        setting `value`.
     unit : str, optional
         The unit of the readings; None for the usual unit of each quantity.
     """

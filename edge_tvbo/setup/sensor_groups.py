@@ -72,12 +72,12 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the format is plain numbers or JSON, which belong to no integration."""
+        """Whether the group's format is plain numbers or JSON, which belong to no integration."""
         return self.integration in _PLAIN
 
     @property
     def quantity(self) -> Quantity:
-        """The quantity that the sensors measure, derived from `value` or from the topic."""
+        """The quantity that the group's sensors measure, derived from `value` or from the topic."""
         if known := known_quantity_in(self.topic, self.value):
             return known
         name = field_name(_last_word(self.topic, self.value))
@@ -153,7 +153,7 @@ def _last_word(topic: str, value: str | None) -> str:
 
 
 def rank(group: SensorGroup) -> tuple[bool, int, int, str]:
-    """Return the key by which groups are sorted: known quantities first, then large groups.
+    """Return the sort key of a sensor group: known quantities first, then large groups.
 
     Groups that are equal in these two properties are sorted by the order of known quantities, then
     by topic and value. Numbers in topics and values are sorted as numbers: 2 is before 10.
@@ -192,8 +192,9 @@ give it a [[fields.<name>.readings]] of its own, with scale = 0.5556 and offset 
 def conversion(group: SensorGroup, other: SensorGroup) -> tuple[float, float]:
     """Return the scale and the offset that convert a group's readings to the unit of `other`.
 
-    The codec of `other` converts to this unit, and the codec of `group` converts nothing. The
-    result is (1, 0) if the readings of `group` are closer to those of `other` as they are.
+    There is a conversion only if the codec of `other` converts its readings, the codec of `group`
+    converts nothing, and the conversion brings the median of `group` closer to the median of
+    `other`. Otherwise the result is (1, 0), which changes nothing.
 
     >>> tasmota = SensorGroup("tasmota", "tele/{sensor}/SENSOR", "Temperature", None,
     ...     {"hall": 71.6}, 1, unit=Unit("°F", 1.8))
@@ -281,9 +282,9 @@ def left_out(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
 def same_names(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
     """Return the names of the sensors of `group` that are probably the same as `chosen` sensors.
 
-    `left_out` does not return these sensors, because a chosen sensor has the same name. If, in
-    addition, the topics of both sensors begin alike, the two are certainly the same sensor. The
-    name of such a sensor is not returned.
+    `left_out` does not return these sensors, because chosen sensors have the same names. A sensor
+    is not returned if it is certainly a chosen sensor, because the topics of both are the same up
+    to the name of the sensor.
 
     >>> hall = SensorGroup("zigbee2mqtt", "zigbee2mqtt/{sensor}", "t", None, {"hall": 20.0}, 1)
     >>> for topic in ("garage/{sensor}/temperature", "zigbee2mqtt/{sensor}/temperature"):

@@ -140,14 +140,14 @@ def test_the_connection_check_tells_the_sources_apart(broker, peer, tmp_path):
     assert "subscribed to tele/+/SENSOR" in made.stdout
     assert (
         "none  temperature, zigbee2mqtt/{sensor}: 0 of 8 sensors sent a reading within 1 s; "
-        "sensors with only a retained message (the daemon uses no retained messages): room-0, "
+        "sensors with only a retained message (the daemon ignores retained messages): room-0, "
         "room-1, room-2, room-4, room-5, room-6, hall; sensors without a reading: room-3; messages "
         "of sensors that are not configured: 2; if the sensors report rarely, listen for longer, "
         "such as --listen 10min\n" in made.stdout
     )
     assert (
         "temperature, tele/{sensor}/SENSOR: 0 of 3 sensors sent a reading within 1 s; sensors with "
-        "only a retained message (the daemon uses no retained messages): hall-plug, attic; sensors "
+        "only a retained message (the daemon ignores retained messages): hall-plug, attic; sensors "
         "without a reading: cellar; rejected: 1 missing-value" in made.stdout
     )
 

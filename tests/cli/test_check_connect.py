@@ -108,7 +108,7 @@ def test_every_step_succeeds_with_a_working_broker(mosquitto, peer, tmp_path):
     assert re.search(r"takes [0-9.]+ ms$", texts[3])
     assert texts[4] == "messages under edge_tvbo/lab/ arrive"
     assert "0 of 3 sensors" in texts[5]
-    assert "only a retained message (the daemon uses no retained messages): a;" in texts[5]
+    assert "only a retained message (the daemon ignores retained messages): a;" in texts[5]
     assert "without a reading: b, c" in texts[5]
     assert "messages of sensors that are not configured: 1" in texts[5]
     assert "rejected: 1 not-a-number" in texts[5]

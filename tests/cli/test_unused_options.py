@@ -22,8 +22,12 @@ UNUSED = [
                 "at-once",
                 "only one sensor is activated in each interval; add --per-interval 2",
             ),
-            ("--data-dir", "/tmp", "the dataset lab-sample has no files; add --dataset"),
-            ("--noise", "0.5", "no replayed policy uses it"),
+            (
+                "--data-dir",
+                "/tmp",
+                "the dataset lab-sample has no files; name another one with --dataset",
+            ),
+            ("--noise", "0.5", "no replayed policy uses this option"),
         )
     ],
     *[

@@ -77,8 +77,9 @@ def _combined(earlier: Frame, frame: Frame) -> Frame:
     """Return the recorded `frame`, completed by an `earlier` frame of the same interval.
 
     Each frame may be incomplete: the history may not yet contain a reply, and the dashboard may
-    have missed messages. If the two decisions differ, only the readings and the begin of `earlier`
-    are used, because its reply and its estimates belong to another decision.
+    have missed messages. If the two frames have different decisions, only the readings and the
+    start time of `earlier` are used: the reply and the estimates of `earlier` belong to the other
+    decision.
     """
     readings = earlier.readings | frame.readings
     if earlier.decision != frame.decision:
@@ -106,9 +107,10 @@ def _last(notices: Iterable[Notice]) -> list[Notice]:
 
 
 def _is_over(notice: Notice, frames: Iterable[Frame]) -> bool:
-    """Return whether a recorded notice is over.
+    """Return whether a recorded notice no longer applies.
 
-    A notice of a low battery is over if its sensor was selected later. No other notice is over.
+    A notice of a low battery no longer applies if its sensor was selected later. All other notices
+    still apply.
     """
     return notice.event == "battery-low" and any(
         notice.sensor in (each.decision.sensor, *each.decision.earlier)

@@ -42,7 +42,7 @@ class UnknownSensor(ValueError):
 
 
 class OtherUnit(ValueError):
-    """Error for a message in another unit than the field in the dashboard's configuration."""
+    """Error for a message whose unit is not the field's unit in the dashboard's configuration."""
 
 
 class FieldView(msgspec.Struct, frozen=True):
@@ -117,15 +117,15 @@ class DashboardFieldState:
     def add_posterior(self, posterior: PublishedPosterior) -> None:
         """Store `posterior` as the field's present posterior in the state of the dashboard.
 
-        Raises `ValueError` if the columns of the posterior differ in length or its time is invalid,
-        `UnknownSensor` if one of its sensors does not belong to the field, and `OtherUnit` if it is
-        in another unit.
+        Raises `ValueError` if the columns of the posterior differ in length, or if its time is
+        invalid. Raises `UnknownSensor` if one of its sensors does not belong to the field, and
+        `OtherUnit` if its unit is not the unit of the field.
         """
         self._check_known(posterior.sensors)
         self._check_unit(posterior.unit)
         columns = (posterior.mean, posterior.std, posterior.last, posterior.age_s)
         if any(len(each) != len(posterior.sensors) for each in columns):
-            raise ValueError("the columns differ in length")
+            raise ValueError("the columns of the posterior differ in length")
         seconds(posterior.at)  # check the time now; the times of readings are computed from it
         if self.posterior:
             self._reading_times.follow_clock(self.posterior, posterior)
@@ -223,8 +223,8 @@ class DashboardFieldState:
     def _forget_posterior_before(self, decision: Decision) -> None:
         """Remove the dashboard's present posterior if it is older than `decision`.
 
-        Such a posterior is from before a restart of the daemon: its interval is not the interval of
-        `decision`, although both have the same number.
+        An older posterior was published before a restart of the daemon. The interval of this
+        posterior can have the same number as the interval of `decision`, but is another interval.
         """
         if self.posterior and seconds(self.posterior.at) < seconds(decision.at):
             self.posterior = self.prediction = None
@@ -240,11 +240,11 @@ class DashboardFieldState:
         self.frames[index] = self._with_posterior(self.frames[index], before, posterior)
 
     def _frame_of_posterior(self) -> int | None:
-        """Return the index of the dashboard's frame with the interval of the present posterior.
+        """Return the index of the dashboard's frame for the interval of the present posterior.
 
-        The index is -1 for the last frame, -2 for the frame before it, and None if neither frame
-        has the interval. If a reply begins a new interval, the decision of the new interval arrives
-        before the posterior of the old interval; then the index is -2.
+        The index is -1 for the last frame and -2 for the frame before it. The result is None if
+        neither of these two frames has the interval. The index is -2 if a reply has begun a new
+        interval: then the decision of the new interval arrives before the posterior of the old one.
         """
         for index in range(-1, -1 - min(2, len(self.frames)), -1):
             if self.posterior and self.frames[index].decision.interval == self.posterior.interval:

@@ -194,12 +194,12 @@ def _column(
 def is_of_interval(decision: Decision, last: Decision) -> bool:
     """Return whether two decisions on the dashboard, `last` and then `decision`, share an interval.
 
-    The interval numbers must be equal. This is not enough, because a restarted daemon can repeat a
+    Equal interval numbers are necessary, but not enough, because a restarted daemon can repeat a
     number. In addition, one of the following must be true:
 
     - the two decisions have the same time;
-    - `decision.earlier`, the sensors activated earlier in the interval, contains that of `last`;
-    - a command has requested `decision`.
+    - the sensor of `last` is in `decision.earlier`, the sensors activated earlier in the interval;
+    - `decision` was requested by a command.
     """
     return decision.interval == last.interval and (
         decision.at == last.at or last.sensor in decision.earlier or decision.reason is Reason.ASKED

@@ -34,7 +34,7 @@ class TimedH11Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def _time_request(self) -> None:
-        """Start the timer of a connection if an HTTP request is awaited; otherwise stop it."""
+        """Start a connection's timer if it awaits an HTTP request; otherwise stop the timer."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_timer()
         elif self._cut is None:

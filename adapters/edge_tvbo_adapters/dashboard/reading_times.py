@@ -1,7 +1,7 @@
 """Reading times: which readings in a posterior are new to the dashboard.
 
-A posterior contains the last reading of each sensor with its age, but does not say whether the
-reading belongs to this interval.
+A posterior contains the last reading of each sensor, and the age of this reading. It does not say
+whether the reading arrived in the interval of the posterior or earlier.
 """
 
 from edge_tvbo.messages.documents import Decision, PublishedPosterior
@@ -38,13 +38,13 @@ class ReadingTimes:
         return found
 
     def follow_clock(self, before: PublishedPosterior, posterior: PublishedPosterior) -> None:
-        """If the daemon's clock stepped, shift the reading times that the dashboard knows.
+        """Shift the reading times that the dashboard knows, if the daemon's clock was set.
 
         `before` is the posterior that was received before `posterior`.
 
-        After a step, the ages of the daemon's readings continue to grow, but the times of all
-        readings are shifted by the same duration. To recognise a step, the dashboard needs at least
-        two readings whose times it knows.
+        The sign of a clock that was set is that no reading is new, but the times of all readings
+        are shifted by the same duration. The dashboard needs at least two readings with known times
+        to recognise this.
         """
         at = seconds(posterior.at)
         shifts: dict[str, float] = {}

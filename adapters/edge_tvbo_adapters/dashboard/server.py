@@ -55,7 +55,7 @@ MAX_QUEUED_EVENTS = 256  # for each open page
 # opens up to 6 connections for this, and does not repeat a rejected request for a script.
 MAX_CONNECTIONS = 8 * MAX_OPEN_PAGES
 HEARTBEAT_INTERVAL_S = 5.0
-INTERNAL_ERROR = "an error in the dashboard; the dashboard's log shows it; restart the dashboard"
+INTERNAL_ERROR = "the dashboard has failed; its log shows the error; restart the dashboard"
 SECURITY_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "

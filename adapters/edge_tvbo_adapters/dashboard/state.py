@@ -107,15 +107,15 @@ class DashboardState:
         An empty message says that the topic was cleared. A message that is too large or
         cannot be decoded is counted in `unreadable`; the first one of each topic is logged.
 
-        A message about an unknown sensor, or in another unit, does not fit the dashboard's
-        configuration. The pages then show the advice to restart the dashboard. If the message is in
-        another unit, or if the broker stored it (`retained`), it can belong to an earlier
-        configuration. In this case, the pages remove the advice when the topic is cleared, or when
-        a message on the topic fits.
+        If a message is about an unknown sensor, or in another unit, it does not fit the dashboard's
+        configuration, and the pages advise the user to restart the dashboard. The message may
+        belong to an earlier configuration if its unit differs, or if the broker stored it
+        (`retained`). Then the pages remove the advice when the topic is cleared, or when a later
+        message on the topic fits.
         """
         limit = MAX_MESSAGE_SIZES.get(topic.rpartition("/")[2], MAX_MESSAGE_SIZE)
         if len(payload) > limit:
-            why = f"it has {len(payload)} bytes; the limit is {limit}"
+            why = f"its {len(payload)} bytes are more than the limit of {limit} bytes"
             return self._reject(topic, why)
         try:
             events = self._process(topic.removeprefix(f"{self._base}/").split("/"), payload)
@@ -157,13 +157,14 @@ class DashboardState:
     def _set_outdated(self, topic: str, error: ValueError, *, may_be_old: bool) -> None:
         """Store and log that a message does not fit the configuration of the dashboard."""
         if may_be_old:
-            is_known, why = topic in self._unfit, "if the configuration has changed"
+            is_known = topic in self._unfit
+            advice = "restart the dashboard if the configuration has changed"
             self._unfit.add(topic)
         else:
-            is_known, why = self._is_outdated, "to load the configuration"
+            is_known, advice = self._is_outdated, "restart the dashboard to load the configuration"
             self._is_outdated = True
         if not is_known:
-            log.warning("%s: %s; restart the dashboard %s", topic, _detail(error), why)
+            log.warning("%s: %s; %s", topic, _detail(error), advice)
 
     def _reject(self, topic: str, why: str) -> list[SseEvent]:
         """Count a message that the dashboard cannot read; log the first of each topic."""

@@ -95,7 +95,7 @@ def _rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
 def columns_of(
     path: Path, number: int, first: str, separator: str, sample: Sequence[str] = ()
 ) -> CsvColumns:
-    """Return the columns of a CSV file; its header is `first`, the line with this `number`.
+    """Return the columns of a CSV file whose header, in line `number`, is the text `first`.
 
     `sample` contains the first lines below the header. A column with a name such as `station`
     usually names the sensors of a long file. If such a column holds readings instead, and no column

@@ -148,9 +148,11 @@ def repeated_hours(table: LongTable, times: "NDArray[np.float64]", step: float) 
 def skipped_hours(table: LongTable, times: "NDArray[np.float64]", step: float) -> list[str]:
     """Return a list with a note if CSV times skip an hour (beginning of daylight saving time).
 
-    If no hour is skipped, the list is empty. An hour is skipped if no sensor has a time in it, and
-    if the pause that contains the hour lasts at most one hour plus 1.5 times `step` (the usual
-    interval). Only hours on a Sunday between midnight and four o'clock count.
+    If no hour is skipped, the list is empty. An hour is skipped if it meets three conditions:
+
+    - No sensor has a time in this hour.
+    - The pause around the hour lasts at most one hour plus 1.5 times `step` (the usual interval).
+    - The hour begins on a Sunday before four o'clock.
     """
     import numpy as np
 

@@ -1,9 +1,12 @@
 """Labels in CSV files: words or whole numbers that distinguish readings of a sensor.
 
-Readings that have the same time but different labels must not be averaged. Alternating readings of
-several quantities must not be treated as readings of one quantity. A label is the quantity that was
-measured, such as temperature or humidity. If no other column contains the sensor of a reading, a
-label can also be the sensor.
+A label usually names the measured quantity, such as temperature or humidity, or its unit. If no
+other column contains the sensor of a reading, a label can also be the sensor. The checks of this
+module raise an error in three cases:
+
+- the readings have several units;
+- readings with the same time but different labels would be averaged;
+- a sensor's readings of several quantities alternate, and would be used as one quantity.
 """
 
 from collections.abc import Iterable, Sequence
@@ -154,12 +157,13 @@ class CsvLabels:
     def _apart(
         self, column: int, group: "NDArray[np.intp]", min_shared: float
     ) -> tuple[int, int] | None:
-        """Return two rows of a CSV file that are in the same group but differ in a label.
+        """Return two rows of a CSV file in the same group whose labels in `column` differ.
 
-        Returns None in three cases:
+        `group` contains the number of each row's group. A row is shared if its group has at least
+        two rows. Returns None in three cases:
 
-        - the share of the rows that are in a group with other rows is less than `min_shared`;
-        - fewer than half of these rows have a label that no other row of the group has;
+        - the share of shared rows is less than `min_shared`;
+        - fewer than half of the shared rows have a label that occurs only once in their group;
         - the number of different labels is more than half of the number of rows.
         """
         import numpy as np
@@ -225,7 +229,7 @@ def _has_channels(cells: Iterable[str]) -> bool:
 
 
 def _usual_time(at: "NDArray[np.float64]", key: "NDArray[np.intp]") -> float:
-    """Return the median time between two CSV rows with the same `key`; the unit is that of `at`."""
+    """Return the median time between successive CSV rows with one `key`, in the unit of `at`."""
     import numpy as np
 
     order = np.lexsort((at, key))
@@ -258,8 +262,9 @@ def _packets(
     """Return the packet number of each CSV row, as an array (n,).
 
     A packet contains rows of a sensor that follow one another quickly: the time from one row to the
-    next is at most `MAX_NEAR_SHARE` of t / n. Here t is the usual time between two readings of the
-    same sensor and label, and n is the mean number of labels per sensor.
+    next is at most the fraction `MAX_NEAR_SHARE` of t / n. The time t is the usual time between two
+    rows of a sensor with the same label; n is the mean number of labels per sensor. So t / n is the
+    mean time between two rows of a sensor.
     """
     import numpy as np
 

@@ -109,7 +109,7 @@ class ValueReader:
 
 
 def _has_point(text: str) -> bool:
-    """Return whether the text of a CSV cell, which has a point, is a number and not a word."""
+    """Return whether a CSV cell's text is a number; the text is known to contain a point."""
     return is_number(text) or POINT_THOUSANDS.fullmatch(text) is not None
 
 

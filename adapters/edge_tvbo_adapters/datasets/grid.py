@@ -93,14 +93,13 @@ def spacing(
 ) -> float:
     """Return the interval of a CSV file's grid, in the unit of its times.
 
-    The interval is the most common difference between consecutive times, if at least half of the
-    differences have this value, and few differences are near this value without being equal to it.
-    Otherwise the interval is the median difference, or a usual interval near the median.
+    The interval is the most common difference between consecutive times, under two conditions: at
+    least half of the differences have exactly this value, and few differences have nearly this
+    value. Otherwise the interval is the median difference, or a usual interval near the median.
 
-    In a long file, the consecutive times of the same sensor are compared, with one exception. If
-    the times of each sensor are irregular, but the times of all sensors together are regular, then
-    one sensor was read in each interval. In this case, the times of all sensors together are
-    compared.
+    In a long file, the differences are computed for each sensor separately, with one exception: if
+    they have no common value, but the times of all sensors together are regular, one sensor was
+    read in each interval. Then the differences are computed for all sensors together.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def title_of(field: str) -> str:
 
 
 def escaped(sensor: str) -> str:
-    """Return a sensor's id, escaped for the key of an entity in the discovery message.
+    """Return the id of a described field's sensor, escaped for the key of an entity.
 
     Different ids remain different after the escaping.
     """

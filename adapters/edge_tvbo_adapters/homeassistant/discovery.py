@@ -5,10 +5,10 @@ One retained message describes all entities:
     <prefix>/device/edge_tvbo_<instance>/config
 
 The message contains no states. It is published after each start of Home Assistant, and whenever the
-copy that the broker retains differs from the daemon's message. The link holds back the states of
-the fields until Home Assistant has processed the message (`Discovery.settled`). Without this delay,
-Home Assistant could reject a state that its old entities do not allow, and a changed entity could
-lose its state.
+copy that the broker retains differs from the daemon's message. The daemon publishes the states of
+the fields only after Home Assistant has processed the message (`Discovery.settled`). Without this
+delay, Home Assistant could reject a state that its old entities do not allow, and a changed entity
+could lose its state.
 
 Home Assistant removes an entity if the message contains only the key and the platform of the
 entity. In this way, the daemon removes the entities of a removed field. It does not have to store
@@ -17,12 +17,14 @@ daemon clears the retained states of the removed field.
 
 If the removals do not fit in one message, they are divided among several messages. The first
 message already replaces the broker's copy, which then no longer contains the entities that the
-later messages remove. Therefore the daemon remembers each removal until the broker has acknowledged
-the message with the removal and Home Assistant has had time to process it. If the connection is
-lost before that, or the configuration is reloaded, the next session repeats the removal. A restart
-of the daemon, or a reload without ``[homeassistant]``, forgets the removals of the later messages.
-If Home Assistant is disconnected while the messages are published, it receives only the last of
-them when it connects. Then Home Assistant keeps the entities that only the other messages remove.
+later messages remove. Therefore the daemon remembers a removal until the broker has acknowledged
+the message with the removal, and Home Assistant has had time to process this message. If the
+connection is lost earlier, or the configuration is reloaded, the next session repeats the removal.
+
+There are two limits. A restart of the daemon, or a reload without ``[homeassistant]``, forgets the
+removals of the later messages. If Home Assistant is disconnected while the messages are published,
+it receives only the last message when it connects. Then Home Assistant keeps the entities that only
+the other messages remove.
 
 The message follows the rules of Home Assistant 2026.11 and 2025.10, which are in
 `components/mqtt/schemas.py` and in one module for each platform. `tests/support/ha_schema.py`
@@ -278,7 +280,7 @@ class Discovery:
 
         Home Assistant is ready when it has had time to create the entities. After each repeat of
         the discovery message, Home Assistant has to become ready again. `acknowledged` says whether
-        the broker has acknowledged the message.
+        the broker has acknowledged the last discovery message.
         """
         if now < self._settled_at:
             return False
@@ -294,11 +296,11 @@ class Discovery:
 
 
 def obsolete_entities(message: Mapping[str, Any], copy: bytes) -> tuple[Removals, Removals]:
-    """Return the removals of those entities in `copy` that the discovery message lacks.
+    """Return two dicts of removals, for the entities that the discovery message does not contain.
 
-    `copy` is the discovery message that the broker retains. The first result contains the entities
-    that `copy` describes, and the second contains the entities that `copy` removes. Because any
-    client could have written the copy, only its keys and platforms are used.
+    `copy` is the discovery message that the broker retains. The first dict removes the entities
+    that `copy` describes. The second dict repeats the removals in `copy`. Because any client could
+    have written the copy, only its keys and platforms are used.
     """
     try:
         earlier = msgspec.json.decode(copy, type=_Copy).components if copy else {}

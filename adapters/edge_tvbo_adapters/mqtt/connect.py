@@ -46,7 +46,7 @@ class Attempt(Generic[Connected]):
             self._result = error
 
     def interest(self) -> tuple[int, int] | None:
-        """Return a descriptor that becomes readable when the attempt ends, and `EVENT_READ`.
+        """Return a descriptor, readable when the attempt to connect has ended, and `EVENT_READ`.
 
         Returns None if the system has no free descriptor or thread. In that case, `result` returns
         the error immediately.
@@ -54,7 +54,7 @@ class Attempt(Generic[Connected]):
         return (self._ours.fileno(), selectors.EVENT_READ) if self._ours else None
 
     def result(self) -> Connected | Exception | None:
-        """Return the attempt's connection or its error; None while the thread runs."""
+        """Return the result of the attempt to connect: a connection or an error; None before."""
         if self._result is not None:
             self._close()
         return self._result

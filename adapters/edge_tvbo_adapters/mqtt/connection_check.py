@@ -43,7 +43,7 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 class NoReading(CheckResult, frozen=True):
-    """Result for a source from which no reading arrived; the check does not fail because of it."""
+    """Result for a source from which no new reading arrived; this alone is no failure."""
 
     @property
     def label(self) -> str:
@@ -171,8 +171,9 @@ class ObservedSource:
         """Return the check result of a source: which sensors reported, and what was rejected.
 
         A retained message shows that its format is right, but not that its sensor still reports.
-        The check fails if there are messages and all of them were rejected. If none were rejected,
-        but none is a new reading either, the check does not fail, and the text gives advice.
+        The check fails if messages were rejected and no reading arrived, not even a retained one.
+        If no message was rejected and no new reading arrived, the check does not fail, and the text
+        says what the user can try.
         """
         seen = self._sensors_seen
         retained = [each for each in self._sensors if each in self._sensors_retained - seen]
@@ -184,7 +185,7 @@ class ObservedSource:
         if retained:
             names = listed(named(retained, self._sensor_names), MAX_NAMES)
             text += (
-                "; sensors with only a retained message (the daemon uses no retained messages): "
+                "; sensors with only a retained message (the daemon ignores retained messages): "
                 f"{names}"
             )
         if silent:

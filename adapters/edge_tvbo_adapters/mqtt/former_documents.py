@@ -1,8 +1,10 @@
 """Former documents: clears retained documents that earlier configurations left at the broker.
 
-If the daemon publishes a discovery message, the documents are cleared only after Home Assistant has
-processed this message, which no longer describes them. Until then, the states that the message
-describes are held back.
+If the daemon publishes a discovery message for Home Assistant, the order is:
+
+1. The daemon publishes the discovery message, which does not describe the former documents.
+2. Home Assistant processes the message.
+3. The daemon clears the former documents, and publishes the states that the message describes.
 """
 
 from collections.abc import Collection, Mapping, Set
@@ -68,10 +70,10 @@ class FormerDocuments:
     def topics(self) -> Mapping[str, Set[str]]:
         """The fields and topics of the retained messages that the next link may have to clear.
 
-        Each key is a field with retained documents; its value is the set of topics of the field's
-        retained activations. The messages of this link are always included, and the messages of
-        earlier links until the broker has cleared them. The next link does not clear the messages
-        of fields and topics that it uses itself.
+        Each key is a field with retained documents. Its value is the set of topics on which
+        activations of the field are retained. The fields and topics of this link are always
+        included. Those of earlier links are included until the broker has cleared their messages.
+        The next link clears only the fields and topics that it does not use itself.
         """
         own = self._own
         if not (self._clears_later or self._outbox.clears_former):
@@ -85,7 +87,7 @@ class FormerDocuments:
         return self._discovery.wake_at() if self._discovery else inf
 
     def begin(self, now: float) -> None:
-        """Begin a session: hold back the states until the discovery message is published."""
+        """Begin a session: hold back the states that the discovery message describes, if any."""
         if self._discovery:
             self._discovery.begin(now)
             self._outbox.hold()

@@ -138,8 +138,8 @@ class Outbox:
     def description(self, topic: str, payload: bytes) -> None:
         """Queue the discovery message, or an empty message that clears a former document.
 
-        The message is retained, but is not a state of the outbox: later sessions do not publish it
-        again. There is one exception: an empty message that the broker has not acknowledged.
+        The message is retained, but is not a state of the outbox. So a later session publishes the
+        message again only if it is empty and the broker has not acknowledged it.
         """
         self._append(self._waiting, topic, Publication(topic, payload, retained=True))
 
@@ -213,9 +213,9 @@ class Outbox:
     def begin(self, max_in_flight: int = MAX_IN_FLIGHT, first: Collection[str] = ()) -> None:
         """Begin a session of the outbox: queue every state again, before the waiting messages.
 
-        The messages on the topics `first` are queued before all other states and messages. For a
-        state that is held back and whose topic must still be cleared, an empty state is queued
-        instead. The broker accepts `max_in_flight` unacknowledged messages at the same time.
+        The messages on the topics `first` are queued before all other states and messages. If a
+        state is held back, but its topic must still be cleared, an empty state is queued instead.
+        The broker accepts `max_in_flight` unacknowledged messages at the same time.
         """
         self.open = True
         self._first = first
@@ -285,10 +285,10 @@ class Outbox:
                 self._confirm(acknowledged.topic)
 
     def _confirm(self, topic: str) -> None:
-        """Remove the activations on `topic` from those that the broker has not confirmed.
+        """Remove the activations on `topic` from the outbox's unconfirmed activations.
 
-        An earlier session of the outbox sent them. In this session, the broker has acknowledged a
-        retained message on the topic.
+        An earlier session sent these activations. In this session, the broker has acknowledged a
+        retained message on `topic`.
         """
         left = [each for each in self._unconfirmed if each[0] != topic]
         self._unconfirmed = deque(left, maxlen=MAX_UNSENT)
@@ -437,10 +437,11 @@ class Outbox:
         self._note_unsent(command)
 
     def _append(self, queue: dict[Key, Publication], key: Key, publication: Publication) -> None:
-        """Append a message to `queue`, in place of a waiting message of the outbox with its key.
+        """Add a message to `queue`; remove a waiting message of the outbox with the same `key`.
 
-        A message that is not retained replaces only a message in `queue`. Otherwise, it could
-        replace the empty message that clears a retained command of an earlier configuration.
+        A retained message replaces a message in either queue. A message that is not retained
+        replaces only a message in `queue`. In the other queue, the message with the same key may be
+        the empty message that clears a retained command of an earlier configuration.
         """
         replaceable = (self._commands, self._waiting) if publication.retained else (queue,)
         for each in replaceable:

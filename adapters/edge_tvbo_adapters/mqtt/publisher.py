@@ -92,7 +92,7 @@ class Publisher:
     def take_over(self, before: Outbox) -> None:
         """Publish the notices and responses that wait in the closed outbox `before`.
 
-        Those of removed fields and of another instance are left out, because this publisher does
+        Messages of removed fields and of another instance are left out, because this publisher does
         not use their topics.
         """
         events = {f"{self._base}/{field}/event" for field in self._fields}
@@ -125,8 +125,8 @@ class Publisher:
     def clear_stale_commands(self, former: Iterable[Set[str]]) -> None:
         """Clear the retained activations of an earlier run, so that no sleepy sensor obeys them.
 
-        The topics in `former` that the present fields do not use are cleared only once, in the next
-        session, because another daemon may use these topics later.
+        A topic in `former` that no present field uses is cleared only once, in the next session.
+        Another daemon may use this topic later.
         """
         topics = set[str]().union(*map(retained_command_topics, self._fields.values()))
         for topic in topics:

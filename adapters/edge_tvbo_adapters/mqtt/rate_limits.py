@@ -12,8 +12,8 @@ SLOW_S = 1e-3  # if decoding takes longer, the message is slow, or the process w
 class SenderLimits:
     """Limits of one sender: `rate` messages per second, and processor time to decode them.
 
-    What a sender does not use is saved for later: at most the messages of `BURST_S` seconds, and at
-    most `MAX_DECODING_S` seconds of decoding.
+    Messages and decoding time that a sender does not use are saved for later: at most the messages
+    of `BURST_S` seconds, and at most `MAX_DECODING_S` seconds of decoding.
 
     The caller measures the decoding with the clock in the attribute `clock`. At first, this is the
     monotonic clock, which is exact enough as long as no message is slow to decode. After a slow

@@ -20,18 +20,18 @@ MIN_LARGE_MESSAGE = 1000  # bytes; no known broker has a lower limit
 class Reconnection:
     """Decides when the next session starts, and logs why the last session ended.
 
-    If the broker ended a session soon after its beginning, there are three usual causes: the
-    broker was restarted, another client with the same id has replaced this client, or the broker
-    does not accept a message, because it is too large or its topic is not allowed. To recognise a
-    restart, the link immediately probes the broker with a TCP connection, which a restarting broker
-    does not accept.
+    If the broker ends a session soon after its beginning, there are three usual causes:
+
+    - The broker was restarted. To recognise a restart, the link immediately probes the broker with
+      a TCP connection, which a restarting broker does not accept.
+    - Another client with the same id has replaced this client.
+    - The broker does not accept a message, because it is too large or its topic is not allowed.
 
     In MQTT 3.1.1, the broker does not say why it ends a session. So after a short session, the link
     sends one message at a time. If the same message was unacknowledged at the end of each of the
-    short sessions, this message is the probable cause. If it is large, it is left out. If the
-    sessions still end early, the message was perhaps not the cause. In this case, it is published
-    again when the series of short sessions is over. If it is the cause after all, it is recognised
-    again.
+    short sessions, this message is the probable cause. A large message is then left out. If the
+    sessions still end early without this message, the cause may be another one. So the message is
+    published again when the series of short sessions is over.
 
     Parameters
     ----------
@@ -214,9 +214,9 @@ class Reconnection:
         return ConnectionProblem(
             f"another client seems to use the client id {self._client_id!r} too: the broker "
             "accepts connections, but ends every session within seconds; if the other client is a "
-            "second daemon of this instance, stop it, or give it another `instance`; otherwise, "
-            "set mqtt.client_id to an id that no other client uses, or, if the broker uses logins "
-            f"as client ids, add a second login as [mqtt.readonly]{or_message or ''}",
+            "second daemon of this instance, stop it, or give it another `instance`; if it is "
+            "another program, set mqtt.client_id to an id that no other client uses; if the broker "
+            f"uses logins as client ids, add a second login as [mqtt.readonly]{or_message or ''}",
             Code.CLIENT_ID,
             lasting=True,
         )

@@ -51,9 +51,9 @@ class Sender:
     def leave_out(self, publication: Publication) -> None:
         """Make the sender leave out messages that are about as large as `publication` or larger.
 
-        At first, only messages on the same topic are left out, because the broker may not allow
-        this topic. Messages on all topics are left out if `publication` is larger than
-        `MAX_USUAL_MESSAGE`, or if messages on another topic are left out already.
+        At first, only messages on the same topic are left out, because the reason may be that the
+        broker forbids this topic. Large messages on all topics are left out if `publication` is
+        larger than `MAX_USUAL_MESSAGE`, or if messages on another topic are left out already.
         """
         topic, limit = publication.topic, int(LEARNED_SHARE * publication.size)
         if publication.size > MAX_USUAL_MESSAGE or self._max_sizes.keys() - {topic}:

@@ -342,7 +342,8 @@ class Session:
     def _write(self, mask: int, now: float) -> None:
         """Write packets of the session, and send a keep-alive if one is due.
 
-        Until the CONNACK arrives, only `deadline` counts, because the keep-alive can be shorter.
+        Before the CONNACK arrives, the keep-alive is not checked, because it can be shorter than
+        the time that the broker has for the CONNACK.
         """
         if mask & selectors.EVENT_WRITE:
             self._client.loop_write()

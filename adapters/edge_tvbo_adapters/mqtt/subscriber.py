@@ -132,10 +132,12 @@ class Route:
     def sensor(self, topic: str) -> str | None:
         """Return the id of the sensor in `topic`; None if the subscribed route does not match it.
 
-        The topic contains a name of the sensor, which can differ from the id. If the route does not
-        know the name, the name itself is returned. There is one exception: if an unknown name is
-        equal to the id of a sensor of the field, `UNKNOWN_SENSORS` is returned, because the message
-        does not count as a message of that sensor.
+        The topic contains the name of the sensor, which can differ from the sensor's id.
+
+        - If the route knows the name, the id of the sensor is returned.
+        - If the name is unknown, but is equal to the id of a sensor of the field, the result is
+          `UNKNOWN_SENSORS`: the message must not count as a message of that sensor.
+        - Any other name is returned unchanged.
         """
         name = self.template.sensor(topic)
         if name is None or name in self._ids:
@@ -186,9 +188,9 @@ class Route:
 class BatteryRoute(Route):
     """Decoder of the messages that report the charge of a sensor's battery.
 
-    If readings of the sensors `sharing` arrive on the same topic, this route has only these
-    sensors, and does not reject messages without a charge. A retained charge is ignored, because
-    its age is unknown.
+    If `sharing` is not empty, it contains sensors whose readings arrive on the same topic as the
+    charges. Then this route has only these sensors, and ignores messages without a charge instead
+    of rejecting them. A retained charge is ignored, because its age is unknown.
     """
 
     def __init__(
@@ -225,10 +227,12 @@ class Match(NamedTuple):
 def routes(name: str, field: FieldSettings) -> list[Route]:
     """Return the routes of a field to which the subscriber listens.
 
-    There is one route for each source of readings, and then one for the batteries. If the readings
-    of sources arrive on the topic of the batteries, there is a route for the batteries of each of
-    these sources. The reason is that two sensors can be probes of one device. Such sensors have the
-    same name in the topic, and belong to different sources.
+    Each source of readings has one route. If the field has a topic for the charges of batteries,
+    more routes follow:
+
+    - one route for all batteries, if no source has the same topic;
+    - otherwise one route for the batteries of each source with the same topic. Two sensors in
+      different sources can be probes of one device: then they have the same name in the topic.
     """
     found = [
         Route(
@@ -253,10 +257,10 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
 def matching(routes: Iterable[Route], topic: str) -> list[Match]:
     """Return the subscribed routes that match a topic, each with the sensor in the topic.
 
-    Several routes can have the same topic, for example one for sensors on batteries, and one for
-    sensors on mains power. If one of the matching routes has the sensor, two kinds of routes
-    without the sensor are left out: routes of the same field, and routes that read the same value
-    of the message.
+    Several routes can match the same topic, for example one for sensors on batteries, and one for
+    sensors on mains power. The sensor in the topic may belong to only some of the matching routes.
+    Then these routes are returned, and a route without the sensor is left out in two cases: it is a
+    route of the same field, or it reads the same value of the message.
     """
     matches = [
         Match(route, sensor) for route in routes if (sensor := route.sensor(topic)) is not None

@@ -52,8 +52,8 @@ class Subscription:
     ----------
     was_refused : bool
         Whether the broker's last answer refused any topic filter except the health. The value does
-        not change when a new session begins, because some brokers end each session in which they
-        refuse a filter. The session can end before the link has received the answer.
+        not change when a new session begins. The reason is that some brokers end each session in
+        which they refuse a filter, perhaps before the link has received their answer.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """State files: the two newest checkpoints of a daemon, in one directory.
 
-A checkpoint is written to a new file, flushed to the disk and renamed, so that after a power cut at
-any moment at least one complete file is left. A few rejected files are kept, so that the user can
-inspect them.
+A checkpoint is written to a new file, flushed to the disk and renamed. So at least one complete
+file is left after a power cut, whenever it happens. A few rejected files are kept, so that the user
+can inspect them.
 """
 
 import logging
@@ -155,8 +155,8 @@ class FileStore:
     def journals(self) -> Iterator[bytes]:
         """Yield the journals of the newest and of the previous state file.
 
-        If the daemon was killed while it renamed files, either journal may be that of the other
-        state file, or of an older one.
+        If the daemon was killed while it renamed files, a journal may belong to the other state
+        file, or to a state file that does not exist any more.
         """
         for path in (self._journal, self._previous_journal):
             try:
@@ -168,9 +168,10 @@ class FileStore:
                 log.error("state: %s cannot be read: %s", path, error.strerror)
 
     def count_replay(self) -> int:
-        """Count a start that replays a journal; return how many were counted since `end_replay`.
+        """Count a start of the daemon that replays a journal; return the number of these starts.
 
-        The size of a file is the count. If the disk does not allow that, 1 is returned.
+        Starts before the last call of `end_replay` do not count. The number is stored as the size
+        of a file. If the disk does not allow that, 1 is returned.
         """
         try:
             descriptor = os.open(self._replays, _APPENDED_FILE, 0o600)

@@ -199,7 +199,8 @@ def test_decision_of_more_than_16_kib_is_shown():
 def test_log_of_a_message_that_is_too_large_states_its_size(caplog):
     assert new_state().process(f"{BASE}/heat/event", b" " * 4097) == []
     assert caplog.messages == [
-        f"{BASE}/heat/event: a message cannot be read: it has 4097 bytes; the limit is 4096"
+        f"{BASE}/heat/event: a message cannot be read: its 4097 bytes are more than "
+        "the limit of 4096 bytes"
     ]
 
 

@@ -55,7 +55,7 @@ def _nothing_found(settings: "Settings", field: str) -> str:
 
 
 def _check_unit(name: str, readings: "RecordedReadings", configured: str) -> None:
-    """Raise `DataError` if the user's own readings are in another unit than the present unit.
+    """Raise `DataError` if some of the user's own readings are not in the present unit.
 
     The present unit is the `configured` unit. If no unit is configured, it is the unit of the
     newest reading that has a unit. A reading without a unit is taken as a reading in the present

@@ -133,7 +133,7 @@ def test_sensors_that_sent_nothing_are_named_up_to_a_bound(mosquitto, tmp_path, 
         f"without a reading: {', '.join(sensors[:12])}{more}; if the sensors report rarely, listen"
         in text
     )
-    assert "otherwise check the topic, and that the broker's ACL allows" in text
+    assert "otherwise check the topic, and whether the broker's ACL allows" in text
 
 
 def test_a_source_without_a_reading_is_not_called_good(mosquitto, tmp_path):

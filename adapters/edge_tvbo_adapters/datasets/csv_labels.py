@@ -190,16 +190,20 @@ class CsvLabels:
         words = list(self._codes[column])
         one, other = (words[self._rows[column][row]] for row in rows)
         name = self._header[column]
+        keep = (
+            "keep only the rows with one of these words or numbers, or remove the column to "
+            "average the readings."
+        )
         advice = (
-            f"If the column names the sensors, call it 'sensor' instead of {name!r}; otherwise keep"
+            f"If the column names the sensors, call it 'sensor' instead of {name!r}; "
+            f"otherwise {keep}"
             if is_wide
-            else "Keep"
+            else keep.capitalize()
         )
         return DataError(
             f"{path}, line {lines[rows[1]]}: has {same}{'' if is_wide else ' and sensor'} as "
             f"line {lines[rows[0]]}; in the column {name!r}, the two lines have {one!r} and "
-            f"{other!r}. {advice} only the rows with one of these words or numbers, or remove the "
-            "column to average the readings."
+            f"{other!r}. {advice}"
         )
 
     def _mixed(
@@ -242,8 +246,8 @@ def _explained(
 ) -> float:
     """Return the share of the variance of CSV readings that the means of the `key` groups explain.
 
-    The variance of each sensor's readings is computed around the mean reading of this sensor. The
-    variances of all sensors are added up.
+    The `key` of a reading is the number of its group: the readings of one sensor with one label.
+    The variance is the sum of the squared deviations of all readings from the mean of their sensor.
     """
     import numpy as np
 

@@ -130,10 +130,10 @@ def payload(
 def _of_fields(entities: Entities, fields: Mapping[str, DiscoveryField]) -> dict[str, Any]:
     """Return the entities of the daemon and its fields for the discovery message.
 
-    The entities of a field contain the names of its sensors, in templates, and the options of the
-    entity *poll sensor*. Names and options are added for one field after the other. If the names
-    and options of a field would make the message too large, the options are left out, and if
-    necessary also the names.
+    The templates in a field's entities contain the names of the field's sensors, and the entity
+    *poll sensor* has an option for each sensor. These names and options are added for one field
+    after the other. If they would make the message too large, the options of the field are left
+    out, and if necessary also the names.
     """
     of_daemon = entities.of_daemon()
     chosen = {
@@ -323,8 +323,8 @@ def with_removals(
     """Return the discovery messages that describe and remove entities, in order of publication.
 
     `copy` is the discovery message that the broker has retained until now. Each returned message is
-    `message` with as many removals as fit. A removal removes an entity that only `copy` contains,
-    or repeats one of the `unacknowledged` removals. The broker will retain only the last of the
+    `message`, extended by as many removals as fit. These are the removals of entities that only
+    `copy` contains, and the `unacknowledged` removals. The broker will retain only the last of the
     returned messages.
     """
     described, removed_before = obsolete_entities(message, copy)

@@ -54,7 +54,7 @@ class Attempt(Generic[Connected]):
         return (self._ours.fileno(), selectors.EVENT_READ) if self._ours else None
 
     def result(self) -> Connected | Exception | None:
-        """Return the result of the attempt to connect: a connection or an error; None before."""
+        """Return the connection or the error of the attempt to connect; None while it runs."""
         if self._result is not None:
             self._close()
         return self._result

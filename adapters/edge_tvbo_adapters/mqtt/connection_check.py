@@ -200,8 +200,8 @@ class ObservedSource:
             text += "; if the sensors report rarely, listen for longer, such as --listen 10min"
             if not retained:
                 text += (
-                    "; otherwise check the topic, and that the broker's ACL allows this login to "
-                    "read it"
+                    "; otherwise check the topic, and whether the broker's ACL allows this login "
+                    "to read the topic"
                 )
         if not seen and not retained and self._rejected:
             return CheckResult(False, text)

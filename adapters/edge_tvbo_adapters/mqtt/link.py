@@ -379,8 +379,8 @@ class MqttLink:
     def close(self) -> None:
         """Publish ``offline`` and the documents that the link has held back, and disconnect.
 
-        The activations of sleepy sensors are withdrawn. The downlinks of LoRaWAN devices are not,
-        because their replies are still awaited after a reload or restart.
+        The activations of sleepy sensors are withdrawn. The downlinks of LoRaWAN devices are not
+        withdrawn, because the daemon still waits for the replies after a reload or restart.
 
         The link waits up to `SHUTDOWN_TIMEOUT_S` until the broker has acknowledged the messages. If
         the broker does not acknowledge them, the link sends no DISCONNECT. Then the broker

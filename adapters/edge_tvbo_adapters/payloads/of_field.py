@@ -87,7 +87,7 @@ def _codec(path: tuple[str | int, ...], payload: str, settings: Mapping[str, str
 
     Raises `SettingErrors` if a setting is invalid. To find this setting, the settings are removed
     one at a time. If the removal of exactly one setting changes or removes the error, the
-    error is located at this setting. Otherwise, the error is located at `path`.
+    error is reported for this setting. Otherwise, the error is reported for `path`.
     """
     try:
         return make_codec(payload, settings)

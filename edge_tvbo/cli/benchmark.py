@@ -121,7 +121,7 @@ def benchmark(
     _warn_of_few_runs(runs, len(played))
     seconds = runner.elapsed_seconds(directory)
     click.echo(f"\n{len(rows)} runs; the results are in {directory}")
-    click.echo(f"All runs that are stored there took {seconds:.0f} s.")
+    click.echo(f"All runs that are stored in this directory took {seconds:.0f} s.")
 
 
 def _print_problems(data_dir: tuple[str, ...]) -> None:
@@ -185,7 +185,7 @@ def _recording(name: str, data_dir: tuple[str, ...]) -> "Recording":
 
 
 def _problem_of(name: str, recording: "Recording") -> "RecordedField":
-    """Return the problem of recording `name`; its training rows are the same as in `compare`."""
+    """Return the benchmark's problem on recording `name`; it has the training rows of `compare`."""
     from edge_tvbo.research.problems.recorded_fields import TRAINING_SHARE, RecordedField
     from edge_tvbo.simulation.row_range import split
 

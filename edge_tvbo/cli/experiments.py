@@ -78,7 +78,7 @@ def experiment(
     click.echo(report.check_expectations(chosen, results))
     runs_done, seconds = len({row.run for row in rows}), runner.elapsed_seconds(directory)
     click.echo(f"\n{runs_done} runs; the results are in {directory}")
-    click.echo(f"All runs that are stored there took {seconds:.0f} s.")
+    click.echo(f"All runs that are stored in this directory took {seconds:.0f} s.")
 
 
 @click.command()

@@ -47,7 +47,7 @@ def _nothing_found(settings: "Settings", field: str) -> str:
     from edge_tvbo.messages.formatting import rfc3339
 
     times = read_readings(settings.state.dir, settings.instance, field).at
-    text = f"{settings.instance}.{field}: no reading was recorded in this time"
+    text = f"{settings.instance}.{field}: no reading was recorded in the selected period"
     if not len(times):
         return f"{text}."
     known = f"{rfc3339(times[0])} to {rfc3339(times[-1])}"

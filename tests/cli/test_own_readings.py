@@ -119,7 +119,7 @@ def test_export_says_which_sensors_are_left_out_because_they_were_removed(config
     assert done.stdout == f"{table}: 1152 readings of temperature\n"
     assert done.stderr == (
         "Readings of sensors that `sensors` does not list are left out: bath. Files in the formats "
-        "parquet and influxdb contain them.\n"
+        "parquet and influxdb contain these readings, too.\n"
     )
     assert table.read_text().splitlines()[0] == "time,attic,cellar"
     done = run("export", config, "--format", "influxdb")

@@ -209,7 +209,7 @@ def test_pictures_of_ranks_are_removed_if_a_later_command_has_a_single_problem(t
     assert later.exit_code == 0, later.output
     assert not {*(tmp_path / "out").glob("ranks.*")}
     assert "2 runs; the results are in" in later.output
-    assert "All runs that are stored there took" in later.output
+    assert "All runs that are stored in this directory took" in later.output
 
 
 def test_a_single_run_has_no_standard_error(tmp_path):

@@ -94,8 +94,9 @@ def spacing(
     """Return the interval of a CSV file's grid, in the unit of its times.
 
     The interval is the most common difference between consecutive times, under two conditions: at
-    least half of the differences have exactly this value, and few differences have nearly this
-    value. Otherwise the interval is the median difference, or a usual interval near the median.
+    least half of the differences have exactly this value, and few differences have nearly, but not
+    exactly, this value. Otherwise the interval is the median difference, or a usual interval near
+    the median.
 
     In a long file, the differences are computed for each sensor separately, with one exception: if
     they have no common value, but the times of all sensors together are regular, one sensor was

@@ -94,7 +94,7 @@ class SecondDaemon:
         return successor
 
     def begin(self, now: float) -> None:
-        """Begin a session: count the time without a document of a second daemon from now on."""
+        """Begin a session: measure the time without a document of a second daemon from `now`."""
         self._last_at = now
 
     def put(self, message: MQTTMessage, now: float) -> bool:

@@ -131,7 +131,7 @@ def arms_from_state(field: Field, states: Any) -> tuple[Arm, ...]:
     Raises `SnapshotError` if the list is invalid.
     """
     if not isinstance(states, list):
-        raise SnapshotError("The snapshot's 'asked' is not a list.")
+        raise SnapshotError("The snapshot's selected arms ('asked') are not a list.")
     return tuple(_arm_from_state(field, state) for state in states)
 
 
@@ -142,4 +142,4 @@ def _arm_from_state(field: Field, state: Any) -> Arm:
             return tuple(state)
     elif type(state) is int and 0 <= state < len(field):
         return state
-    raise SnapshotError("The snapshot's 'asked' names an arm that does not exist.")
+    raise SnapshotError("The snapshot's selected arms ('asked') include an unknown arm.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # checking a configuration imports this module, but must not 
 
 
 class BetaSchedule(Protocol):
-    """A schedule of widths of the upper confidence bound."""
+    """Protocol of an exploration schedule, which sets the width of the upper confidence bound."""
 
     def width(self, t: int, observations: int) -> float:
         """Return the width that the exploration schedule has in interval `t`.

@@ -4,7 +4,7 @@ import msgspec
 
 
 class LowRankApproximation(msgspec.Struct, frozen=True):
-    """The number of components by which an approximate posterior represents many sensors."""
+    """A low-rank approximation of the posterior of many sensors, as a fact for explanations."""
 
     components: int
     sensors: int
@@ -12,7 +12,7 @@ class LowRankApproximation(msgspec.Struct, frozen=True):
 
 
 class FactorApproximation(msgspec.Struct, frozen=True):
-    """The number of factors that represent the correlations of very many sensors."""
+    """An approximation of many sensors' correlations by factors, as a fact for explanations."""
 
     factors: int
     sensors: int

@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 
 
 class Fingerprint(NamedTuple):
-    """Two digests of the definition of a field.
+    """The exact and the rounded digest of the definition of a field.
 
     If the numbers of two fields differ only in the last bits, the rounded digests of the fields are
     equal. The rounded digest does not contain the length of an interval.
@@ -38,15 +38,16 @@ class Fingerprint(NamedTuple):
 
 
 def exact(array: Array) -> Iterator[memoryview]:
-    """Yield an array as bytes, with all bits of its numbers."""
+    """Yield an array as bytes, with all bits of its numbers, for an exact digest."""
     yield np.ascontiguousarray(array).data
 
 
 def rounded(array: Array) -> Iterator[bytes]:
-    """Yield an array as bytes, with its numbers rounded to a multiple of the same power of two.
+    """Yield an array as bytes, with its numbers rounded, for a rounded digest.
 
-    The power of two is about 2^-24 times the largest absolute number of the array. Small numbers
-    are thus rounded as coarsely as large numbers.
+    Every number is rounded to a multiple of the same power of two, which is about 2^-24 times the
+    largest absolute number of the array. Small numbers are thus rounded as coarsely as large
+    numbers.
     """
     rows = np.atleast_2d(array)
     largest = max(np.max(rows, initial=0.0), -np.min(rows, initial=0.0))
@@ -58,7 +59,7 @@ def rounded(array: Array) -> Iterator[bytes]:
 
 
 def agree(found: object, expected: object) -> bool:
-    """Return whether two values are equal, apart from rounding errors in numbers.
+    """Return whether two values of snapshots are equal, apart from rounding errors in numbers.
 
     >>> agree(["°C", 2.0], ["°C", 2.0000000000000004]), agree([1.0], [1.0, 2.0]), agree(None, 2.0)
     (True, False, False)
@@ -72,7 +73,9 @@ def agree(found: object, expected: object) -> bool:
 
 
 def kinds_agree(found: str, expected: str) -> bool:
-    """Return whether two kinds of snapshots are equal, apart from rounding errors in their numbers.
+    """Return whether two snapshots have the same kind, apart from rounding errors in numbers.
+
+    The kind of a snapshot is a text with the class and the settings of the object.
 
     >>> kinds_agree("state-space 0.97 0.03", "state-space 0.9700000000000001 0.03")
     True
@@ -83,6 +86,6 @@ def kinds_agree(found: str, expected: str) -> bool:
 
 
 def _parts(kind: str) -> list[str | float]:
-    """Return the numbers in a snapshot's kind, and the texts before, between and after them."""
+    """Split the kind of a snapshot, a text, into its numbers and the texts around the numbers."""
     parts = _NUMBER.split(kind)
     return [float(each) if index % 2 else each for index, each in enumerate(parts)]

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class Momentum(Model, frozen=True):
     """The MTV model, a `FittableModel`: changes have momentum, so they continue for a while.
 
-    The field is f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1}, where
-    g_{t+1} is drawn from the spatial prior, and λ is such that the prior variance of f stays the
-    same. Let k = |t-t'|, Q_k = (ε^k - α^k) / (ε - α) and c = (1-ε²) / (1+αε). Then the kernel is
+    The field is f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1}. The
+    innovation g_{t+1} is drawn from the spatial prior. The factor λ keeps the prior variance of f
+    constant. Let k = |t-t'|, Q_k = (ε^k - α^k) / (ε - α) and c = (1-ε²) / (1+αε). Then the kernel is
 
         d(t, t') = ε^k + c α Q_k
 
@@ -165,7 +165,7 @@ class Momentum(Model, frozen=True):
 
 
 def _field_alone(time: int) -> tuple[float, float]:
-    """Return the weights of the momentum model's components f and u: the field is f alone."""
+    """Return the weights 1 and 0 of f and u in the field: the field of momentum models is f."""
     return 1.0, 0.0
 
 

@@ -40,8 +40,8 @@ def optimal_design(kernel: Array, cost: Array, ridge: float) -> Array:
     Returns
     -------
     (M,) array
-        Probabilities whose objective is within `TOLERANCE` of the maximum. The search ends after at
-        most 100 moves for each arm, even if the objective is farther from the maximum.
+        Probabilities of the arms. The search stops when the objective is within `TOLERANCE` of the
+        maximum, or after 100 M moves of probability from one arm to another.
 
     References
     ----------

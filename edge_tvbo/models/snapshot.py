@@ -176,8 +176,8 @@ class DocumentFormat(Generic[Decoded]):
         content = msgspec.msgpack.encode(value)
         if len(content) > MAX_DOCUMENT_SIZE:
             raise SnapshotError(
-                f"it has {len(content) / 1e6:.0f} MB, and at most {MAX_DOCUMENT_SIZE / 1e6:.0f} MB "
-                "can be read again"
+                f"the content has {len(content) / 1e6:.0f} MB, and at most "
+                f"{MAX_DOCUMENT_SIZE / 1e6:.0f} MB can be read again"
             )
         document = BytesIO()
         document.write(bytes(self._header.size))
@@ -211,16 +211,16 @@ class DocumentFormat(Generic[Decoded]):
             If the document is damaged, or was written by another program.
         """
         if len(data) < self._header.size:
-            raise SnapshotError(f"it has {len(data)} bytes, which is less than a header")
+            raise SnapshotError(f"the data has {len(data)} bytes, which is less than a header")
         magic, found, checksum = self._header.unpack_from(data)
         body = memoryview(data)[self._header.size :]
         if magic != self._magic:
-            raise SnapshotError("it does not start like a state file of edge_tvbo")
+            raise SnapshotError("the data does not start like a state file of edge_tvbo")
         if checksum != _checksum(found, body):
-            raise SnapshotError("its checksum does not match its content")
+            raise SnapshotError("the checksum does not match the content")
         if found > number:
             raise NewerFormatError(
-                f"it has format {found}, and this version of edge_tvbo reads up to format "
+                f"the data has format {found}, and this version of edge_tvbo reads up to format "
                 f"{number}; run the version that wrote the file"
             )
         try:
@@ -236,7 +236,7 @@ class DocumentFormat(Generic[Decoded]):
             zlib.error,
             msgspec.MsgspecError,
         ) as error:
-            raise SnapshotError(f"it cannot be decoded: {error}") from error
+            raise SnapshotError(f"the data cannot be decoded: {error}") from error
 
 
 def _checksum(number: int, body: memoryview) -> bytes:
@@ -266,7 +266,7 @@ def _decompressed(body: memoryview) -> bytes:
     reader = zlib.decompressobj()
     content = reader.decompress(body, MAX_DOCUMENT_SIZE)
     if not reader.eof or reader.unused_data:
-        raise ValueError("its end is missing, or it is too large")
+        raise ValueError("the end of the data is missing, or the data is too large")
     return content
 
 

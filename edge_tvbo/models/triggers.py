@@ -176,7 +176,10 @@ class ErrorBound(_EventTrigger):
         self.noise_cap = noise_cap
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply; return whether the model is stale: its error or its age is too large."""
+        """Count a reply; return whether its error or its number shows a stale model.
+
+        The number of a reply is t', the number of replies since the last reset.
+        """
         self.age += 1
         threshold = self.threshold(self.age, reply.std)
         stale = self._resets(abs(reply.y - reply.mean) > threshold)
@@ -213,7 +216,10 @@ class LikelihoodRatio(_EventTrigger):
     """
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply; return whether its likelihoods or the trigger's age show a stale model."""
+        """Count a reply; return whether its likelihood ratio or its number shows a stale model.
+
+        The number of a reply is t', the number of replies since the last reset.
+        """
         self.age += 1
         under_prior = _log_density(reply.y, reply.prior_std**2 + self.noise_variance)
         under_model = _log_density(reply.y - reply.mean, reply.std**2 + self.noise_variance)

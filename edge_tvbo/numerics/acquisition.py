@@ -15,7 +15,9 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 @kernel("i8(i8, i8, i8)")
 def draw(seed: int, counter: int, n: int) -> int:
-    """Return a reproducible uniform random integer from 0 to n - 1, for ties and random policies.
+    """Return a reproducible random integer from 0 to n - 1, by which acquisition breaks ties.
+
+    The integers are uniformly distributed. Random policies use them, too.
 
     Parameters
     ----------

@@ -1,11 +1,14 @@
 """Kernel decorator: loads a kernel from a matching library, or compiles it at import.
 
 A kernel is a plain function of arrays and scalars with an explicit numba signature. The signature
-has two purposes: numba can compile the kernel at import, so that nothing is compiled while readings
-arrive; and `compile` can put all kernels of a gateway into one library, which loads without numba
-and so saves the 120 MiB of memory that numba needs. A kernel from the library and the same kernel
-compiled at import return the same numbers to the last bit: LLVM generates both, and is not allowed
-to reorder arithmetic.
+has two purposes:
+
+- numba can compile the kernel at import, so that nothing is compiled while readings arrive.
+- `compile` can put all kernels of a gateway into one library. The library loads without numba,
+  which saves the 120 MiB of memory that numba needs.
+
+A kernel from the library and the same kernel compiled at import return the same numbers to the last
+bit: LLVM generates both, and is not allowed to reorder arithmetic.
 
 With the environment variable ``NUMBA_DISABLE_JIT=1`` the kernels run as plain Python, for coverage
 and debuggers, and no library is loaded.

@@ -88,14 +88,14 @@ def factorise(S: Array, L: Array) -> None:
 
 @kernel("void(f8[:, :, ::1], f8[:, ::1])")
 def solve(L: Array, v: Array) -> None:
-    """Multiply the vector of each sensor by S_i⁻¹, for low-rank structural updates.
+    """Solve S_i x = v_i for each sensor i, for low-rank structural updates.
 
     Parameters
     ----------
     L : float64[n, n, M]
-        Cholesky factors of S, from `factorise`.
+        Cholesky factor of the covariance S_i of each sensor i, from `factorise`.
     v : float64[n, M]
-        A vector for each sensor, which is overwritten.
+        The vector v_i of each sensor i, which is overwritten by the solution x.
     """
     n, M = v.shape
     for a in range(n):
@@ -190,8 +190,8 @@ def reduce(
     Z, S, T, X
         As for `condition`; updated in place.
     g : float64[n R], c, d : float64[n, M]
-        Covariances of the reading with the factors, with s and with x. These covariances are
-        multiplied by `root` in place.
+        Covariances of the reading with the factors (`g`), with s (`c`) and with x (`d`). The
+        module's docstring defines s and x. The covariances are multiplied by `root` in place.
     root : float
         1 / standard deviation of the reading.
     """

@@ -1,10 +1,11 @@
 """Structural model kernels: a Kalman filter with several components for each sensor.
 
 The state holds n components of each of the M sensors: entry k·M + i is component k of sensor i. In
-one interval, component k becomes φ_k times itself plus noise with the covariance q_k C_k over the
-sensors, where C_k = ρ_k J + (1 - ρ_k) B. J is the matrix of ones, and B is the correlation of the
-sensors. The value of sensor i is Σ_k ℓ_k x_{k,i} with the loadings ℓ of the interval. The kernels
-here call no kernel of another file, because numba's cache does not notice a change in that file.
+one interval, component k is multiplied by φ_k, and noise is added. The covariance of this noise
+over the sensors is q_k C_k with C_k = ρ_k J + (1 - ρ_k) B. J is the matrix of ones, and B is the
+correlation of the sensors. The value of sensor i is Σ_k ℓ_k x_{k,i} with the loadings ℓ of the
+interval. The kernels here call no kernel of another file, because numba's cache does not notice a
+change in that file.
 """
 
 from math import cos, log, pi, sin, sqrt
@@ -210,9 +211,10 @@ def filter_training(
     of more than MAX_ERROR_STDS standard deviations, the score decreases linearly (Huber 1964).
 
     All filters advance together, one row at a time, so that the processor computes several of them
-    in one instruction. `W[a, b M + j]` with b <= a holds the covariance of the components a and b
-    in filter j. `new[a, j]` holds the variance that component a gains in each row. A row of `W` is
-    added to `g` in one long loop, because many short loops over few filters take longer.
+    in one instruction. The local array `W[a, b M + j]` with b <= a holds the covariance of the
+    components a and b in filter j. `new[a, j]` holds the variance that component a gains in each
+    row. `g[a M + j]` is the covariance of component a with the reading. A row of `W` is added to
+    `g` in one long loop, because many short loops over few filters take longer.
     """
     T, M = X.shape
     n = variance.shape[0]

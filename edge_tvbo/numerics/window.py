@@ -1,9 +1,10 @@
 """Sliding-window posterior kernels: the last W readings as an updated Cholesky factor.
 
-For readings y of arms x_1..x_n the state is L with L Lᵀ = K̃ + σ²I, V = L⁻¹ K̃(x, all arms) and z =
-L⁻¹ y, where K̃ is the prior covariance in space and time. Then mean = Vᵀz and variance =
-prior - Σ V². A new reading appends one row to L; the entries of this row are already in V. Dropping
-the oldest reading is one sweep of Givens rotations. An interval costs O(W² + WM).
+Let y be the readings of the arms x_1..x_n, K̃ the prior covariance in space and time, and σ² the
+noise variance. The state consists of the Cholesky factor L of K̃ + σ²I, of V = L⁻¹ K̃(x, all arms)
+and of z = L⁻¹ y. Then mean = Vᵀz and variance = prior - Σ V². A new reading appends one row to L;
+the entries of this row are already in V. Dropping the oldest reading is one sweep of Givens
+rotations. An interval costs O(W² + WM).
 
 The temporal models are those of `state_space`: Cov(f_t, f_s) = retain^((t-s)/2) p_s K for t >= s,
 and p_s is the scale of the prior at time s.
@@ -185,10 +186,10 @@ def refactor(
 
     Notes
     -----
-    The kernel takes n³/6 + n²M/2 multiply-adds. The panel holds the rows in columns, so that the
-    innermost loop runs over adjacent numbers, with four terms in each pass. A large window then
-    takes a quarter of the time of a row-wise factorization. Each entry subtracts its terms in the
-    same order as a row-wise factorization, so the result is the same to the last bit.
+    The kernel takes n³/6 + n²M/2 multiply-adds. Each of the B rows is a column of `panel`, so that
+    the innermost loop runs over adjacent numbers. Each pass of the loop subtracts four terms. For a
+    large window, the kernel takes a quarter of the time of a row-wise factorization. The terms are
+    subtracted in the same order, so that the result is the same to the last bit.
     """
     M = K.shape[0]
     for first in range(0, n, panel.shape[1]):

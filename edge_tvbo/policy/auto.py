@@ -77,7 +77,7 @@ class LearningPosterior(SkippingPosterior, Protocol):
         ...
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass for `auto`'s posterior while the time of day is unknown."""
+        """Let `seconds` pass for `auto`'s posterior, while the time of day is unknown."""
         ...
 
     def quantile(self, arm: int, share: float) -> float:
@@ -97,7 +97,7 @@ class LearningPosterior(SkippingPosterior, Protocol):
 
 
 class LearningWidth:
-    """Schedule of the width of `auto`: the bound becomes narrower as the number of readings grows.
+    """Schedule of the width of `auto`'s confidence bound, which becomes narrower with each reading.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class AutoPolicy(SkippingUpperConfidence):
         self._learned.set_time(at)
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass for the posterior of `auto` while the time of day is unknown."""
+        """Let `seconds` pass for the posterior of `auto`, while the time of day is unknown."""
         self._learned.pass_time(seconds)
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:

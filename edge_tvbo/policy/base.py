@@ -209,10 +209,10 @@ class Policy(Protocol):
         ...
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass for the policy's model while the time of day is unknown.
+        """Let `seconds` pass for the policy's model, while the time of day is unknown.
 
-        Only models that compute the lengths of intervals from the times of `set_time` need this
-        method. Other policies do nothing.
+        The method has an effect only if the model computes the lengths of intervals from the times
+        of `set_time`.
 
         Parameters
         ----------

@@ -22,7 +22,7 @@ class RExp3Settings(PolicySettings, frozen=True, kw_only=True, tag="rexp3"):
         Annotated[float, Meta(gt=0, le=1)] | None,
         Meta(
             description="Share of the draws that are uniform. If no share is set, "
-            "min(1, √(M ln M / ((e - 1) period))) is used for M sensors (theorem 2)."
+            "min(1, √(M ln M / ((e - 1) period))) is used for M sensors (theorem 2 of the paper)."
         ),
     ] = None
 

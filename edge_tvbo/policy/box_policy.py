@@ -118,7 +118,7 @@ class BoxPolicy:
         self._policy.set_time(at)
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass for the box policy while the time of day is unknown."""
+        """Let `seconds` pass for the box policy, while the time of day is unknown."""
         self._policy.pass_time(seconds)
 
     def facts(self) -> tuple[Fact, ...]:

@@ -27,11 +27,13 @@ class ChangeDetecting(SkippingUpperConfidence):
 
     This is algorithm 1 of Besson et al. 2022 with global restarts, on top of GP-UCB.
 
-    Time is divided into blocks of ⌊M / `exploration`⌋ intervals. The M arms are polled in turn in
-    the last M intervals of each block. (In the paper, the first M intervals of a block are used for
-    polling. GP-UCB profits less from that order.) In all other intervals, and if the arm to be
-    polled is not eligible, the arm with the highest bound is selected. If a reply shows a change,
-    the model and the tests are reset, and the reply is discarded.
+    Time is divided into blocks of ⌊M / `exploration`⌋ intervals. In the last M intervals of a
+    block, the M arms are polled in turn. In the other intervals, the arm with the highest bound is
+    selected. It is also selected if the arm to be polled is not eligible. If a reply shows a
+    change, the model and the tests are reset, and the reply is discarded.
+
+    In the paper, the arms are polled in the first M intervals of a block. GP-UCB profits less from
+    that order.
     """
 
     def __init__(self, settings: GlrGpUcbSettings, field: Field) -> None:

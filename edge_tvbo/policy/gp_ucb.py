@@ -81,8 +81,9 @@ def _least_bound_beta(field: Field, epsilon: float) -> ConstantBeta:
     In this bound, β is a function of δ and τ; the bound is minimised over δ and τ. The bound
     applies to a field of variance 1 on a continuous domain. A sensor field has no such domain, so a
     unit box is assumed, with the slope √2/0.2 of a squared exponential kernel of length scale 0.2.
-    The information gain is computed for the actual arms, and is the smallest gain over several
-    block lengths. If blocks of one interval have the smallest gain, β does not depend on ε.
+    The bound on the information gain is computed for the actual arms. Of the bounds for several
+    block lengths, the smallest is used. If this is the bound for blocks of one interval, β does not
+    depend on ε.
     """
     from edge_tvbo.theory import Domain, best_constant_beta, best_varying_gain, greedy_gain
 

@@ -59,7 +59,7 @@ class KalmanUcb(SkippingUpperConfidence):
         self._around_course.set_time(at)
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass for the model of `kalman-ucb` while the time of day is unknown."""
+        """Let `seconds` pass for the model of `kalman-ucb`, while the time of day is unknown."""
         self._around_course.pass_time(seconds)
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:

@@ -21,8 +21,8 @@ class WDboSettings(PolicySettings, frozen=True, kw_only=True, tag="w-dbo"):
         float,
         Meta(
             ge=0,
-            description="Largest share by which removed readings may change the predictions "
-            "during one correlation time. The correlation time follows from epsilon.",
+            description="Largest relative change of the predictions that the removal of readings "
+            "may cause in one correlation time. The correlation time follows from epsilon.",
         ),
     ] = 0.25
     window: Annotated[

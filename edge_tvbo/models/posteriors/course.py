@@ -83,7 +83,7 @@ class CoursePosterior(FiniteArmsMixin):
         self._refresh()
 
     def pass_time(self, seconds: float) -> None:
-        """Advance the deviations from the course by `seconds` in which `set_time` was not called.
+        """Advance the deviations from the course by `seconds`, while the time of day is unknown.
 
         If all intervals have the same length, do nothing, because `advance` counts the intervals.
         """
@@ -168,8 +168,10 @@ class CoursePosterior(FiniteArmsMixin):
 class _OfAnyInterval(StateSpacePosterior):
     """A state-space posterior that also loads snapshots written with another interval length.
 
-    Earlier versions counted the intervals of a fitted model, even if their lengths differed. A
-    snapshot of version 0.1.0 is still rejected, because its fingerprint contains the length.
+    The posterior is for intervals of different lengths, and advances by seconds. In earlier
+    versions, the posterior advanced by intervals, and the length of an interval determined the
+    settings in the snapshot. A snapshot of version 0.1.0 is still rejected, because its fingerprint
+    contains this length.
     """
 
     def _decoded(self, blob: bytes) -> State:

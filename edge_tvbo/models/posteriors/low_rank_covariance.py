@@ -250,7 +250,10 @@ class LowRankCovariance:
             array[..., parts, parts] = np.maximum(array[..., parts, parts], 0.0)
 
     def _shared_covariances(self) -> Array:
-        """Return the covariances (n, n, M) of what the low-rank factors explain of each sensor."""
+        """Return the covariances of the parts of the components that the low-rank factors explain.
+
+        The shape is (n, n, M): one covariance matrix (n, n) for each sensor.
+        """
         R, M = self._G.shape
         n = len(self._table.kind)
         Z = self._Z.reshape(n, R, n, R)

@@ -237,8 +237,8 @@ class MixturePosterior(FiniteArmsMixin):
     def skip(self, intervals: int) -> None:
         """Advance all models of the mixture by several intervals without readings, at once.
 
-        Each model is stationary: its prior does not change with time. So the innovations of all
-        intervals together are the prior minus the part of the prior that is left after them.
+        The prior of each model does not change with time. Therefore the noise of all these
+        intervals together has the prior covariance minus the part of it that remains at the end.
         """
         retain, A = self._retain**intervals, np.linalg.matrix_power(self._A, intervals)
         Q = self._P - A @ self._P @ A.transpose(0, 2, 1)

@@ -46,12 +46,15 @@ def relevance(P: Array, y: Array, F: Array) -> Array:
 
     Notes
     -----
-    Primes denote the posterior without reading i. The squared distance at a point is (μ - μ')² + (σ
-    - σ')², and the second term is at most σ'² - σ². With α = P y, the other readings predict
-    reading i with error r = α_i / P_ii and variance v = 1 / P_ii (Rasmussen & Williams eq. 5.12).
-    The weight of reading i at the points is g = v (P F)_i. So μ - μ' = g r / v and σ'² - σ² = g² /
-    v. The sums of (μ - μ')² and of σ'² - σ² over the points are the terms of [W24] with C = F Fᵀ.
-    The terms of all readings are computed together, in O(n³ + n²m).
+    At a point, μ and σ are the posterior mean and standard deviation, and μ' and σ' are the same
+    numbers without reading i. The squared distance at the point is (μ - μ')² + (σ - σ')²; its
+    second term is at most σ'² - σ².
+
+    Let α = P y. The other readings predict reading i with the error r = α_i / P_ii and the variance
+    v = 1 / P_ii (Rasmussen & Williams eq. 5.12). The weights of reading i at the points are
+    g = v (P F)_i. So μ - μ' = g r / v and σ'² - σ² = g² / v. The sums of (μ - μ')² and of σ'² - σ²
+    over the points are the terms of [W24] with C = F Fᵀ. The terms of all readings are computed
+    together, in O(n³ + n²m).
     """
     alpha, p = P @ y, np.diagonal(P)
     gains = P @ F  # (n, m), g / v

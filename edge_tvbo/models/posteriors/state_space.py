@@ -99,9 +99,9 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         return self._arrays()
 
     def _checked_arrays(self, state: State) -> State:
-        """Return a state-space posterior's `state`, with arrays as `_check` and `_load` need them.
+        """Check the arrays in a state-space posterior's `state`; return the state for `_load`.
 
-        Raises `SnapshotError` if an array is invalid.
+        A subclass may convert the arrays. Raises `SnapshotError` if an array is invalid.
         """
         check_arrays(self._arrays(), state)
         return state

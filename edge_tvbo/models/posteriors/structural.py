@@ -127,7 +127,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def pass_time(self, seconds: float) -> None:
-        """Advance the structural posterior by `seconds` in which `set_time` was not called.
+        """Advance the structural posterior by `seconds`, while the time of day is unknown.
 
         If all intervals have the same length, do nothing, because `advance` counts the intervals.
         """

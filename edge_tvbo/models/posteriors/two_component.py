@@ -81,8 +81,8 @@ class TwoComponentPosterior(FiniteArmsMixin):
     def skip(self, intervals: int) -> None:
         """Advance the two-component posterior by several intervals without readings, at once.
 
-        The components are stationary: their prior does not change with time. So the innovation of
-        all intervals together is the prior minus the part of the prior that is left after them.
+        The prior of the components does not change with time. Therefore the noise of all these
+        intervals together has the prior covariance minus the part of it that remains at the end.
         """
         self._time += intervals
         matrix = np.linalg.matrix_power(self._transition.matrix, intervals)

@@ -97,12 +97,14 @@ class VariationLearner:
     def adapt_liveliness(self, before: float, now: float, seen: float) -> None:
         """Adapt the liveliness to the errors if a season has ended between two times.
 
-        The times `before` and `now` are in s since 1970. At the time `before`, the field had been
+        `before` and `now` are these times, in s since 1970. At the time `before`, the field had been
         observed for `seen` seconds. In the first season of an untrained model, the liveliness is
-        adapted after each sixth of the season. The season has `LIVELINESS_BINS` parts. A squared
-        standardised error, multiplied by the squared liveliness, is an estimate of the true squared
-        liveliness. The squared liveliness of a part moves towards the mean of the estimates in
-        three parts: the part itself and its two neighbours.
+        adapted after each sixth of the season.
+
+        The liveliness has one value for each of the `LIVELINESS_BINS` parts of the season. Each
+        reading in a part is an estimate of the squared value: the squared standardised error of the
+        reading, multiplied by the present squared value. The squared value of a part moves towards
+        the mean of the estimates in this part and its two neighbours.
         """
         period = self._model.season_period
         is_first = self._model.rows == 0 and seen < period

@@ -129,7 +129,7 @@ class ConstantBeta(msgspec.Struct, frozen=True):
 
 
 class FiniteBeta(msgspec.Struct, frozen=True):
-    r"""The exploration schedule for finitely many arms; the bound's width is the root of β_t.
+    r"""The exploration schedule for finitely many arms; the bound's width is √β_t.
 
     .. math:: β_t = 2 \ln \frac{M π^2 t^2}{6 δ}
 
@@ -176,7 +176,7 @@ class FiniteBeta(msgspec.Struct, frozen=True):
 
 
 class CompactBeta(msgspec.Struct, frozen=True):
-    r"""The exploration schedule for a continuous domain; the bound's width is the root of β_t.
+    r"""The exploration schedule for a continuous domain; the bound's width is √β_t.
 
     .. math:: β_t = 2 \ln \frac{2 π^2 t^2}{3 δ}
         + 2 d \ln \left( t^2 d b_1 r \sqrt{\ln(2 d a_1 π^2 t^2 / 3δ)} \right)

@@ -312,8 +312,9 @@ class SkippingPolicy(Protocol):
     Attributes
     ----------
     skips_gaps : bool
-        Whether to skip intervals also in the gaps of recordings. If it is False, the decisions
-        after a gap are those of `Policy.advance` for each interval, to the last bit.
+        Whether `skip` is also used for the gaps of recordings. If `skips_gaps` is False,
+        `Policy.advance` is called for each interval of a gap, because the rounding errors of `skip`
+        could change the decisions after the gap.
     """
 
     skips_gaps: bool

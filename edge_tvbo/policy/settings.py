@@ -52,10 +52,10 @@ BetaOrAgnostic = Annotated[
     ),
 ]
 WINDOW_COST = (
-    "The processor time of a restart grows with the cube of this number. A restart with 4096 "
-    "readings takes 3 s on a PC, and longer on a gateway. A restart needs 0.4 GB of memory with "
-    "4096 readings, and 0.1 GB with 2048 readings. With some policies, the processor time of each "
-    "interval grows with the cube of this number, too. With the other policies, one of every "
+    "The processor time of a restart of the daemon grows with the cube of `window`. A restart with "
+    "4096 readings takes 3 s on a PC, and longer on a gateway. A restart needs 0.4 GB of memory "
+    "with 4096 readings, and 0.1 GB with 2048 readings. With some policies, the processor time of "
+    "each interval grows with the cube of `window`, too. With the other policies, one of every "
     "`window` intervals takes as long as a restart."
 )
 Window = Annotated[

@@ -122,7 +122,7 @@ def test_the_entries_after_a_damaged_one_are_dropped(timed, caplog):
     life = three_entries(timed, stored)
     entries(life)[1] = flipped(entries(life)[1])
     assert values(Life(timed, stored)) == (0.1, 1)
-    assert said(caplog, "the end of the event journal cannot be used: its checksum does not match")
+    assert said(caplog, "the end of the event journal cannot be used: the checksum does not match")
 
 
 def test_after_a_damaged_entry_all_intervals_until_the_next_document_are_charged(timed):

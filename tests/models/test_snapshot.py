@@ -222,7 +222,7 @@ def test_a_large_covariance_is_written_and_read_with_little_memory():
 def test_a_document_that_could_not_be_read_again_is_not_written(monkeypatch):
     content = Content("x" * 2000)
     monkeypatch.setattr(snapshot, "MAX_DOCUMENT_SIZE", 2000)
-    with pytest.raises(SnapshotError, match="it has 0 MB, and at most 0 MB can be read again"):
+    with pytest.raises(SnapshotError, match="the content has 0 MB, and at most 0 MB can be"):
         FORMAT.encode(content, number=1)
     monkeypatch.setattr(snapshot, "MAX_DOCUMENT_SIZE", 2100)
     assert FORMAT.decode(FORMAT.encode(content, number=1), number=1, migrations={}) == content
@@ -233,5 +233,5 @@ def test_older_documents_are_migrated_and_newer_ones_rejected():
     steps = {n: lambda content, n=n: {"name": f"{content['name']} {n}"} for n in (1, 2)}
     assert FORMAT.decode(old, number=3, migrations=steps) == Content("lab 1 2")
     new = FORMAT.encode(Content("lab"), number=4)
-    with pytest.raises(NewerFormatError, match="it has format 4, .* reads up to format 3"):
+    with pytest.raises(NewerFormatError, match="the data has format 4, .* reads up to format 3"):
         FORMAT.decode(new, number=3, migrations=steps)

@@ -424,7 +424,7 @@ def test_counters_without_a_stored_state_say_why(stateful, tmp_path):
     ("damage", "words"),
     [
         (lambda data: data[:40], "less than a header"),
-        (lambda data: data[:-9] + b"hunter2!!", "its checksum does not match"),
+        (lambda data: data[:-9] + b"hunter2!!", "the checksum does not match"),
         (lambda data: b"", "0 bytes"),
     ],
 )

@@ -85,7 +85,10 @@ class LowRankCovariance:
         self._round()
 
     def _project(self, covariances: Array) -> None:
-        """Project the covariances (M, n, n), one for each eigenvector, on the low-rank factors."""
+        """Convert covariances along the eigenvectors of the correlation to the low-rank form.
+
+        `covariances` (M, n, n) holds one matrix for each eigenvector.
+        """
         R, M = self._G.shape
         n = len(self._table.kind)
         _, U = np.linalg.eigh(self._correlation)

@@ -97,9 +97,9 @@ class VariationLearner:
     def adapt_liveliness(self, before: float, now: float, seen: float) -> None:
         """Adapt the liveliness to the errors if a season has ended between two times.
 
-        `before` and `now` are these times, in s since 1970. At the time `before`, the field had been
-        observed for `seen` seconds. In the first season of an untrained model, the liveliness is
-        adapted after each sixth of the season.
+        `before` and `now` are these times, in s since 1970. At the time `before`, the field had
+        been observed for `seen` seconds. In the first season of an untrained model, the liveliness
+        is adapted after each sixth of the season.
 
         The liveliness has one value for each of the `LIVELINESS_BINS` parts of the season. Each
         reading in a part is an estimate of the squared value: the squared standardised error of the

@@ -196,7 +196,7 @@ class RegretBalancing:
     def regret_bound(self, hypothesis: Hypothesis, n: int) -> float:
         """Return a candidate's suspected regret R(n) after n replies.
 
-        The formula contains the information gain γ_n; its growth rate is used in place of γ_n.
+        The formula contains the information gain γ_n. Here, the growth rate of γ_n replaces γ_n.
         """
         gain = self._gain(n, hypothesis.length_scale / self._extent)
         return suspected_regret(n, gain=gain, bound=hypothesis.norm)

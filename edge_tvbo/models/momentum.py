@@ -19,8 +19,7 @@ class Momentum(Model, frozen=True):
 
     The field is f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1}. The
     innovation g_{t+1} is drawn from the spatial prior. The factor λ keeps the prior variance of f
-    constant. Let k = |t-t'|, Q_k = (ε^k - α^k) / (ε - α) and c = (1-ε²) / (1+αε). Then the kernel
-    is
+    constant. With k = |t-t'|, Q_k = (ε^k - α^k) / (ε - α) and c = (1-ε²) / (1+αε), the kernel is
 
         d(t, t') = ε^k + c α Q_k
 

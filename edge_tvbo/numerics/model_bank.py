@@ -100,11 +100,11 @@ def condition(
 
     Notes
     -----
-    The largest normal error of a reading is MAX_ERROR_STDS predictive standard deviations. If the
-    error is larger, the noise variance is increased, so that the reading moves the mean only as far
-    as a reading with the largest normal error. For larger errors, the log density decreases
-    linearly with the error, not quadratically (Huber 1964). The reasons: indoor temperatures have
-    heavy tails, and sensors fail.
+    The influence of an error is limited to MAX_ERROR_STDS predictive standard deviations. If the
+    error of a reading is larger, the noise variance is increased, so that the reading moves the
+    mean only as far as a reading with an error at the limit. Beyond the limit, the log density
+    decreases linearly with the error, not quadratically (Huber 1964). The reasons: indoor
+    temperatures have heavy tails, and sensors fail.
     """
     N = m.shape[1]
     for b in range(m.shape[0]):

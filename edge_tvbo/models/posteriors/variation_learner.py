@@ -102,9 +102,9 @@ class VariationLearner:
         is adapted after each sixth of the season.
 
         The liveliness has one value for each of the `LIVELINESS_BINS` parts of the season. Each
-        reading in a part is an estimate of the squared value: the squared standardised error of the
-        reading, multiplied by the present squared value. The squared value of a part moves towards
-        the mean of the estimates in this part and its two neighbours.
+        reading in a part gives an estimate of the squared value: the squared standardised error of
+        the reading, multiplied by the present squared value. The squared value of a part moves
+        towards the mean of the estimates in this part and its two neighbours.
         """
         period = self._model.season_period
         is_first = self._model.rows == 0 and seen < period

@@ -336,14 +336,14 @@ class LengthScalePosterior:
             self._fits = [(theta, self.readings.fit(theta)) for theta in thetas]
 
     def _candidates(self) -> tuple[Array, Array]:
-        """Return the length scale posterior of all candidates: mean and variance, both (M,)."""
+        """Return mean and variance of all candidates for the selected length scales, both (M,)."""
         if self._prediction is None:
             self._fit()
             self._prediction = self._predicted(self.readings.candidate_distances())
         return self._prediction
 
     def _predicted(self, separation: Array) -> tuple[Array, Array]:
-        """Return the length scale posterior of m places: mean and variance, both (m,).
+        """Return mean and variance of m places for the selected length scales, both (m,).
 
         `separation` holds the distances of the n readings from the places, (n, m).
         """

@@ -107,7 +107,7 @@ def rank_policies(results: ResultTable, number: str) -> Ranking:
 def compare_runs(results: ResultTable, number: str, problem: str) -> Mapping[str, float]:
     """Return each policy's p value against the best policy, from the runs on one problem.
 
-    Wilcoxon's signed-rank test compares the policy with the best policy, run by run. The p values
+    Wilcoxon's signed-rank test compares each policy with the best policy, run by run. The p values
     are corrected by Holm's method. The best policy is the policy with the lowest mean; it comes
     first, and its p value is 1.
     """
@@ -137,8 +137,8 @@ def wilcoxon_p(differences: Array) -> float:
 def smallest_p(runs: int, policies: int) -> float:
     """Return the smallest p value that `compare_runs` can return, given the number of runs.
 
-    A policy has this p value if the best policy of the ranking is better than this policy in every
-    run. `policies` is the number of policies.
+    A policy has this p value if the best policy of the comparison is better than this policy in
+    every run. `policies` is the number of policies.
 
     >>> round(smallest_p(10, 27), 3), round(smallest_p(11, 27), 3)
     (0.051, 0.025)

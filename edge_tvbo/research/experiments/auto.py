@@ -145,10 +145,10 @@ class AutoExperiment(SplitExperiment):
 
 
 def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield the `rows` of AUTO, and add to each row by how much `auto` has more regret.
+    """Yield the `rows` of AUTO, each with one more number: how much more regret `auto` has.
 
-    The added number is the regret of `auto` minus the regret of the row. The first row is the row
-    of `auto`, and is yielded unchanged.
+    The number is the regret of `auto` minus the regret of the row. The first row is the row of
+    `auto`, and is yielded unchanged.
     """
     first = next(rows)
     yield first

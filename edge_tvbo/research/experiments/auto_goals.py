@@ -56,7 +56,7 @@ def best_other(results: ResultTable, place: str) -> tuple[str, float]:
 
 
 def _room_goal(results: ResultTable, place: str) -> Expectation:
-    """Return AUTO's expectation that `auto` is as good as an earlier version in the Intel lab."""
+    """Return AUTO's goal for the Intel lab: no more regret than an earlier version of `auto`."""
     ours, goal = results.mean("R_T/T", place=place, policy="auto"), MAX_REGRET[place]
     text = (
         f"{place}: R_T/T of auto is {ours:.3f}; the goal is at most {goal}, "

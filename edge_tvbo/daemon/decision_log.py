@@ -104,9 +104,10 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return the newest activations of a log entry; () after a decision to save energy.
+    """Return the newest activations of a log entry, for `earlier` of the interval's next entry.
 
-    They become the attribute `earlier` of the next log entry in the same interval.
+    A decision to save energy activates no sensor, and no sensor was activated before it: the
+    controller makes this decision only at the beginning of an interval.
     """
     if entry.decision.reason is Reason.SAVED:
         return ()

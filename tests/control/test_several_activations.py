@@ -107,6 +107,9 @@ class World:
                 case PublishState(decision=decision) if decision.reason is not Reason.SAVED:
                     before = self.activated[decision.interval]
                     assert [*decision.earlier, decision.sensor] == before
+                case PublishState(decision=decision):  # `DecisionLog` relies on this
+                    assert not decision.earlier
+                    assert not self.activated.get(decision.interval)
         return commands
 
     def step(self, kind, number):

@@ -98,7 +98,7 @@ class EventBuffer:
 
     @property
     def is_long(self) -> bool:
-        """Whether an entry must be written early: the buffer is half full, or the journal full."""
+        """Whether an entry must be written early: the buffer is half full, or `is_full`."""
         return len(self._events) >= MAX_EVENTS // 2 or self.is_full
 
     @property
@@ -186,8 +186,8 @@ def replay(
         return None
     if problem := _replay_field(name, field, journal, controller):
         log.warning(
-            "state: the event journal cannot be used for the field %s: %s; the field continues "
-            "from the last whole state",
+            "state: the event journal cannot be used for the field %s, so the field continues "
+            "from the last whole state: %s",
             name,
             problem,
         )

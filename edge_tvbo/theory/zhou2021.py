@@ -123,9 +123,9 @@ def regret_rate(horizon: int, length: int, variation: float, *, gain: float, bet
     or γ_w. `beta` is the result of `restart_beta` or `window_beta`.
 
     Source: [ZS21] theorems 1 and 2 as stated, which are correct. The proof of theorem 2 in section
-    IV.C has another bound, O(w P_T + ...). This module does not use that bound, because it depends
-    on lemma 2, which contradicts claim 2. Lemma 2 states that the norm of claim 2 is at most 1. The
-    proof of claim 2 says, following Zhao & Zhang 2021, that this norm can be larger than 1.
+    IV.C has another bound, O(w P_T + ...). This module does not use that bound, because the proof
+    uses lemma 2, which states that the norm of claim 2 is at most 1. However, this norm can be
+    larger than 1, as the proof of claim 2 says, following Zhao & Zhang 2021.
     """
     _check(horizon, length, variation, gain, beta)
     return sqrt(gain * length) * length * variation + beta * horizon * sqrt(gain / length)

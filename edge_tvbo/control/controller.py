@@ -486,8 +486,8 @@ class Controller:
     def _end_intervals(self, intervals: int) -> None:
         """End intervals of the policy one by one, unless the policy has the flag `skips_gaps`.
 
-        Old versions ended all intervals one by one. If intervals are skipped at once instead, the
-        last bits of the model differ, so the decisions after a gap in a recording may differ.
+        Old versions ended all intervals one by one. If a policy skips many intervals in one step,
+        the last bits of its model differ, so the decisions after a gap in a recording may differ.
         """
         if self._skipping is not None and self._skipping.skips_gaps:
             self._end_downtime(intervals)

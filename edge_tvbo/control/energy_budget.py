@@ -227,7 +227,7 @@ class EnergyBudget:
     def shortages(self, arms: Sequence[int]) -> dict[int, EnergyShortage]:
         """Return a dict that maps each of `arms` that is not `affordable` to the reason.
 
-        The reason is a low battery, or too little energy left of a budget.
+        The reason is a low battery, or too little energy left in a budget.
         """
         unit, low, spendable = self._budgets.unit, self._low(), self._spendable()
         left = np.maximum(self._left(), 0.0)
@@ -368,8 +368,8 @@ class EnergyBudget:
         who changes the unit also converts the costs. Raises `SnapshotError` for an invalid state.
 
         `rows` maps each arm whose sensor is also in `state` to the sensor's row in `state`. The
-        mean costs are those of these sensors. If `rows` is None or empty, they are those of all
-        sensors.
+        mean costs are those of these sensors. If `rows` is None or empty, the mean costs are those
+        of all sensors.
         """
         unit = state.get("energy_unit", self._budgets.unit)
         if not isinstance(unit, str):

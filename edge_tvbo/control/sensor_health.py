@@ -265,7 +265,7 @@ def retry_after(interval: int, retry: int, ratio: float, max_backoff: int) -> in
 
 
 def _is_chance(sensor: SensorRecord) -> bool:
-    """Return whether lost messages alone can explain the time-outs in a sensor's health record."""
+    """Return whether lost messages alone can explain a sensor record's time-outs in a row."""
     if sensor.implausible_reply or sensor.timeouts >= MAX_TIMEOUTS:
         return False
     losses = PRIOR_LOSSES + sensor.losses

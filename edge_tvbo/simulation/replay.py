@@ -156,7 +156,7 @@ class ReplayRecorder:
         return (field_of(self._policy).to_model(value) - mean) / std
 
     def digest(self) -> str:
-        """Return a hash of all decisions of the replay, and of how each interval ended.
+        """Return a hash of all decisions of the replay, and of how each activation ended.
 
         The hash is the SHA-256 in hexadecimal. The texts of the decisions are left out.
         """

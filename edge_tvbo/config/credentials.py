@@ -47,7 +47,7 @@ def credential_path(name: str, base: Path, report: Report) -> Path:
 
 @cache
 def _first_version(file: Path) -> tuple[int, ...]:
-    """Return the inode, size and modification time of a credential's file at the first call."""
+    """Return the `_version` that a credential's `file` had at the first call for this file."""
     return _version(file)
 
 

@@ -50,7 +50,7 @@ def renamed(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(raw: dict[str, Any], path: KeyPath) -> dict[Any, Any]:
-    """Return the table of `raw` for the deprecated or current key `path`; {} if it is missing."""
+    """Return the table of `raw` for the deprecated or current key `path`; {} if there is none."""
     table: Any = raw
     for key in path[:-1]:
         table = table.get(key) if isinstance(table, dict) else None

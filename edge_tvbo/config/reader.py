@@ -76,7 +76,7 @@ def read_table(kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: R
 
 
 def build(kind: type[msgspec.Struct], good: Values) -> Any:
-    """Return the frozen struct `kind` with the values `good`, which the reader has checked."""
+    """Return an instance of the struct `kind`; the reader has checked its values, `good`."""
     known = settings_of(kind)
     attributes = {each.encode_name: each.name for each in msgspec.structs.fields(kind)}
     return kind(

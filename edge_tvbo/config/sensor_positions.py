@@ -28,8 +28,8 @@ def of_sensors(
 ) -> dict[str, Position]:
     """Return the position of each sensor, by its id; report invalid and missing positions.
 
-    A sensor whose id ends in a number can be listed by this number: `mote-1` as `1`. However, no
-    other sensor may have the same number, as its id or at the end of its id. If a file lists both
+    A sensor whose id ends in a number, such as `mote-1`, can be listed by this number, `1`, unless
+    another sensor has the same number, as its id or at the end of its id. If a file lists both
     `mote-1` and `1`, the line with `mote-1` counts, because `1` may belong to another field.
     """
     numbers = _numbers(sensors)

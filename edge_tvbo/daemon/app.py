@@ -247,7 +247,7 @@ def _link(
 
 
 def _address(settings: Settings) -> tuple[str, str, int]:
-    """Return the instance of a daemon, and the host and port of its broker, for a comparison."""
+    """Return the daemon's instance, and the host and port of its broker."""
     return settings.instance, settings.mqtt.host, settings.mqtt.port
 
 

@@ -91,7 +91,7 @@ class BatchRecorder(Generic[Entry]):
         return True
 
     def take_over(self, before: Self) -> None:
-        """Let the recorder `before` write its entries; queue them here if it cannot.
+        """Let the recorder `before` write its entries; if it cannot, queue them in this recorder.
 
         If entries are queued, a batch is due immediately. A reload calls this method before any
         entry is queued in the new recorder.

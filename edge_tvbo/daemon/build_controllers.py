@@ -73,7 +73,7 @@ def _local_time(settings: FieldSettings) -> LocalTime:
 
 @contextmanager
 def _mistakes_at(path: tuple[str, ...]) -> Iterator[None]:
-    """Convert an error of a controller in the `with` block to `SettingErrors` at the key `path`."""
+    """Convert an error in a part of a controller to `SettingErrors` at the key `path`."""
     try:
         yield
     except (ConfigError, MissingExtra) as error:

@@ -173,10 +173,11 @@ def resume_point(
 
 
 def _skipped_before(field: FieldCheckpoint, former: float, every: float) -> int:
-    """Return the intervals of an earlier downtime that a checkpoint of an old version contains.
+    """Return the number of skipped intervals that a checkpoint of an old version contains.
 
-    They have not passed for the controller yet. The checkpoint counts them in intervals of `former`
-    s, and the result is the number of intervals of `every` s in the same time.
+    These intervals of an earlier downtime have not passed for the controller yet. The checkpoint
+    counts intervals of `former` s; the result is the number of intervals of `every` s in the same
+    time.
     """
     return floor((field.intervals - 1) * former / every + ROUNDING)
 

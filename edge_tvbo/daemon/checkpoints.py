@@ -27,13 +27,13 @@ checkpoint. In between, at the times at which a small checkpoint would be writte
 the controllers have handled are appended to a journal. The checkpoint and these events determine
 the state at the last entry of the journal; see `journal`.
 
-- At the start, one field after another, a throwaway controller is restored from the checkpoint and
-  handles the events of the journal. Its snapshot is then used like the snapshot of a checkpoint
-  that was written instead of the last entry. So a restart changes the state only after the last
-  event: for example, it marks replies that may be lost.
-- Only checkpoints reserve interval numbers. So no number is used twice if the journal is damaged,
-  is lost or belongs to another checkpoint, or if an older version is started, which reads no
-  journal.
+- At the start, for one field after another, a throwaway controller is restored from the checkpoint
+  and handles the events of the journal. The snapshot of this controller is then used like the
+  snapshot of a checkpoint that was written instead of the last entry. So a restart changes the
+  state only after the last event: for example, the restart marks replies that may be lost.
+- Only checkpoints reserve interval numbers: as many as are needed until two more checkpoints are
+  written, with or without a journal. So no number is used twice if the journal is damaged, is lost
+  or belongs to another checkpoint, or if an older version is started, which reads no journal.
 - Only the process that has written a checkpoint appends entries to the journal of this checkpoint.
   If an entry cannot be written, the journal ends, and a checkpoint is written instead.
 - A journal is full if it is as large as its checkpoint, if it has `MAX_JOURNAL_EVENTS` events, or

@@ -689,7 +689,7 @@ def test_a_state_too_large_to_be_read_again_is_not_stored(timed, caplog, monkeyp
     assert life.checkpoints.wake_at() > timed.elapsed() + 60.0  # a retry would fail again
     (record,) = (each for each in caplog.records if each.levelno == logging.ERROR)
     text = record.getMessage()
-    assert text.startswith("state: cannot be stored: it has 0 MB, and at most 0 MB can be read")
+    assert text.startswith("state: cannot be stored: the content has 0 MB, and at most 0 MB")
     assert "the field lab: set a smaller `window`" in text
     monkeypatch.undo()
     life.checkpoints.close()

@@ -1,5 +1,6 @@
 """Cross checks of the tables [mqtt], [metrics] and [state], and of secrets in files."""
 
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -100,6 +101,15 @@ def check_state(state: Values, base: Path, report: Report) -> None:
     _warn_of_shell_syntax(state["dir"], report)
     directory = base / state["dir"]
     state["dir"] = str(directory)
+    try:
+        os.fsencode(directory)
+    except UnicodeEncodeError as error:
+        report.add(
+            ("state", "dir"),
+            f"is {shown(str(directory))}, which {sensor_positions.unreadable(error)}",
+            code=Code.NAMED_FILE,
+        )
+        return
     with suppress(OSError):  # the daemon reports the error when it uses the directory
         for each in (directory, *directory.parents):
             if each.is_file():

@@ -180,6 +180,11 @@ def unreadable(error: Exception) -> str:
             return f"cannot be read: {reason}"
         case UnicodeDecodeError():
             return "is not a UTF-8 text file"
+        case UnicodeEncodeError(encoding=encoding):  # of the path
+            return (
+                f"cannot be encoded in the locale's encoding, {encoding}; use only ASCII "
+                "characters, or start edge-tvbo with LC_ALL=C.UTF-8"
+            )
         case _:
             return "cannot be read"
 

@@ -1270,6 +1270,29 @@ def test_a_state_directory_in_the_syntax_of_a_shell_is_warned_of(
     ]
 
 
+@pytest.mark.parametrize("line", ['[state]\ndir = "zustände"', 'password_file = "schlüssel"'])
+def test_a_path_that_the_locale_cannot_encode_is_reported_with_its_line(tmp_path, line):
+    table = "mqtt" if "password" in line else "state"
+    key = line.rpartition("\n")[2].partition(" ")[0]
+    text = f"{PLAIN}{line}\n" if table == "state" else PLAIN.replace("[mqtt]", f"[mqtt]\n{line}")
+    path = tmp_path / "my.toml"
+    path.write_text(text, "utf-8")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "edge_tvbo", "check", path],
+        env=os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        capture_output=True,
+        text=True,
+    )
+
+    (error,) = [each for each in done.stderr.splitlines() if f" {table}.{key} " in each]
+    assert done.returncode == 2
+    number = text.splitlines().index(line.rpartition("\n")[2]) + 1
+    assert error.startswith(f"{path}:{number}:1: {table}.{key} is ")
+    assert "which cannot be encoded in the locale's encoding, ascii" in error
+    assert error.endswith("start edge-tvbo with LC_ALL=C.UTF-8 [E107]")
+
+
 def test_the_origin_of_every_setting_is_listed_without_the_password(tmp_path, monkeypatch):
     monkeypatch.setenv("EDGE_TVBO__MQTT__PASSWORD", "hunter2")
     path = tmp_path / "heat.toml"

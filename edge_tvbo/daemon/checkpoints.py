@@ -368,9 +368,15 @@ class Checkpoints:
         return min(self._due, self._entry_due)
 
     def note(self, field: str, event: Event, seconds: float) -> None:
-        """Note, for the journal, an event that the controller of `field` handled in `seconds`."""
+        """Note, for the journal, an event that the controller of `field` handled in `seconds`.
+
+        If one turn of the loop has very many events, they become several entries. Otherwise a
+        document would have to be written after each of these turns.
+        """
         if self._buffer:
             self._buffer.add(field, event, seconds)
+            if self._buffer.has_entry:
+                self._append(self._buffer, time.monotonic())
 
     def service(self, now: float) -> None:
         """Write a checkpoint, or an entry of the journal, if it is due."""

@@ -102,6 +102,11 @@ class EventBuffer:
         return len(self._events) >= MAX_EVENTS // 2 or self.is_full
 
     @property
+    def has_entry(self) -> bool:
+        """Whether the buffer has as many events as an entry can have."""
+        return len(self._events) >= MAX_EVENTS
+
+    @property
     def is_full(self) -> bool:
         """Whether the journal is as large as its document, or too long to be read and replayed."""
         return (
@@ -112,7 +117,7 @@ class EventBuffer:
 
     def add(self, field: str, event: Event, seconds: float) -> None:
         """Add an event that the controller of `field` has handled, which took `seconds`."""
-        if len(self._events) >= MAX_EVENTS:
+        if self.has_entry:
             self.overflows = True
             return
         if isinstance(event, Unreadable):  # the texts are only logged

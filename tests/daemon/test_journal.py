@@ -314,14 +314,54 @@ def test_a_journal_of_many_short_events_is_full_before_they_need_too_much_memory
     assert 50_000 < events <= 200_000
 
 
-def test_too_many_events_are_written_early_or_as_a_document(timed, monkeypatch):
+def test_many_events_are_written_early(timed, monkeypatch):
     monkeypatch.setattr(journal, "MAX_EVENTS", 10)
     life = Life(timed, [])
-    document = life.store.kept[0]
     read(life, *np.linspace(0.0, 1.0, 6).tolist())
     life.checkpoints.service(timed.elapsed())
     assert len(entries(life)) == 1
+
+
+def test_very_many_events_in_one_turn_of_the_loop_cause_entries_and_no_documents(
+    timed, monkeypatch
+):
+    monkeypatch.setattr(journal, "MAX_EVENTS", 10)
+    stored = []
+    life = Life(timed, stored)
+    document = life.store.kept[0]
+    read(life, *np.linspace(0.0, 1.0, 25).tolist())
+    life.checkpoints.service(timed.elapsed())
+    assert life.store.kept[0] == document
+    assert values(Life(timed, stored)) == (1.0, 25)
+
+
+def test_a_journal_that_is_filled_in_one_turn_of_the_loop_ends(timed, monkeypatch):
+    """The next document is not earlier than without a journal."""
+    monkeypatch.setattr(journal, "MAX_EVENTS", 10)
+    monkeypatch.setattr(journal, "MAX_JOURNAL_EVENTS", 30)
+    life = Life(timed, [])
+    document = life.store.kept[0]
+    read(life, *np.linspace(0.0, 1.0, 50).tolist())
+    life.checkpoints.service(timed.elapsed())
+    assert life.store.kept[0] == document
+    assert len(entries(life)) == 3
+    timed.move(life.checkpoints.wake_at() - timed.elapsed())
+    life.checkpoints.service(timed.elapsed())
+    assert life.store.kept[0] != document
+
+
+def test_too_many_events_after_a_step_of_the_clock_are_written_as_a_document(timed, monkeypatch):
+    """Until the controllers know of the step, no entry can be written."""
+    monkeypatch.setattr(journal, "MAX_EVENTS", 10)
+    stepped = []
+    timed.is_stepped = lambda: bool(stepped)
+    life = Life(timed, [])
+    document = life.store.kept[0]
+    stepped.append(True)
     read(life, *np.linspace(0.0, 1.0, 12).tolist())
+    life.checkpoints.service(timed.elapsed())
+    assert entries(life) == []
+    stepped.clear()
     life.checkpoints.service(timed.elapsed())
     assert life.store.kept[0] != document
 

@@ -6,7 +6,8 @@ the journal is written.
 
 Format: a journal is a sequence of entries. Each entry consists of its length (4 bytes), a header
 with a checksum, and a body; see `DocumentFormat`. An entry names the document that it continues. A
-damaged entry ends the journal, because later events cannot be handled without its events.
+damaged entry ends the journal, because later events cannot be handled without its events. An entry
+that was not completely written before a kill or a power cut is torn: no later entry follows it.
 
 Replay: `replay` restores throwaway controllers from the document, and lets them handle the events.
 The commands of these controllers are dropped, because the daemon carried out the commands before it
@@ -167,9 +168,11 @@ def _read(data: bytes, document: bytes) -> Journal:
         begin = at + LENGTH_BYTES
         at = begin + int.from_bytes(data[at:begin], "big")
         if at > len(data):
-            return Journal(entries, "it is incomplete")
+            if _may_be_torn(data[begin:]):
+                return Journal(entries, "it is incomplete")
+            return Journal(entries, "the length of an entry is damaged", is_damaged=True)
         try:
-            entry = _FORMAT.decode(data[begin:at], number=FORMAT, migrations={})
+            entry = _decode(data[begin:at])
         except SnapshotError as error:
             return Journal(entries, str(error), is_damaged=True)
         if entry.document != document:
@@ -177,6 +180,25 @@ def _read(data: bytes, document: bytes) -> Journal:
             return Journal(entries, problem, is_damaged=bool(entries))
         entries.append(entry)
     return Journal(entries)
+
+
+def _may_be_torn(end: bytes) -> bool:
+    """Return whether the `end` of a journal can be the part of an entry that was written last.
+
+    The length of this entry points beyond the end of the journal. If the length is damaged, the
+    `end` is a whole entry, contains a later entry, or is no entry.
+    """
+    if not MAGIC.startswith(end[: len(MAGIC)]) or end.find(MAGIC, len(MAGIC)) >= 0:
+        return False
+    try:
+        _decode(end)
+    except SnapshotError:
+        return True
+    return False
+
+
+def _decode(data: bytes) -> Entry:
+    return _FORMAT.decode(data, number=FORMAT, migrations={})
 
 
 def replay(

@@ -398,6 +398,40 @@ def test_with_any_damage_the_controller_has_the_state_of_an_entry_before_it(
         assert values(Life(clock, stored))[1] == number
 
 
+def sample_entries():
+    entry = journal.Entry(b"id", ANCHOR, {}, [("lab", Reading("b", 0.5, NOW, NOW, stamped=False))])
+    return [journal.encode(entry) for _ in range(3)]
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 2), st.integers(0, 3), st.integers(0, 7))
+def test_a_damaged_length_of_an_entry_is_not_mistaken_for_a_torn_end(number, at, bit):
+    entries = sample_entries()
+    entry = entries[number]
+    entries[number] = entry[:at] + bytes([entry[at] ^ 1 << bit]) + entry[at + 1 :]
+    found = journal.read([b"".join(entries)], b"id")
+    assert len(found.entries) == number
+    assert found.is_damaged and found.problem
+
+
+def test_a_damaged_header_is_not_mistaken_for_a_torn_end():
+    data = b"".join(sample_entries())
+    damaged = data + b"\xff\xff\xff\xff" + bytes(20)
+    assert journal.read([damaged], b"id").is_damaged
+
+
+@settings(max_examples=200)
+@given(st.floats(0.0, 0.999))
+def test_a_journal_that_ends_anywhere_is_only_torn(where):
+    entries = sample_entries()
+    data = b"".join(entries)
+    end = int(where * len(data))
+    found = journal.read([data[:end]], b"id")
+    assert len(found.entries) == end // len(entries[0])
+    assert not found.is_damaged
+    assert bool(found.problem) == (end % len(entries[0]) > 0)
+
+
 @settings(max_examples=100)
 @given(st.binary(max_size=300))
 def test_an_invalid_journal_has_no_entries(data):

@@ -110,18 +110,21 @@ class ReadingFilter:
 
         Return False if the times of the two readings cannot be compared, for one of these reasons:
 
-        - The clock is not set, or it was set after the last accepted reading arrived.
+        - The clock was set after the last accepted reading arrived.
         - The last accepted reading was dated in the future.
         - The payload of `reading` contained no time.
+
+        While the clock is not set, the times of the two readings are compared only with each other,
+        and only if the clock of the sensor seems to be set. If the difference is more than the
+        maximum age, the clock of the sensor was probably corrected.
         """
         measured, received = self.measured[arm], self.received[arm]
-        comparable = (
-            self.clock_is_set
-            and reading.stamped
-            and received > self.stepped
-            and measured - received <= self._max_future
-        )
-        return comparable and reading.at < measured
+        if not reading.stamped or reading.at >= measured:
+            return False
+        if not self.clock_is_set:
+            sensor_is_set = reading.at - reading.received > self._max_future
+            return sensor_is_set and measured - reading.at <= self._max_age
+        return received > self.stepped and measured - received <= self._max_future
 
     def _is_duplicate(self, arm: int, reading: Reading, activated_at: float | None) -> bool:
         """Return whether `reading` repeats the last accepted reading of `arm`.

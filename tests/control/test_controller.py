@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.controllers import controller_settings
 from support.naive import se
 
@@ -26,6 +27,7 @@ from edge_tvbo.messages.documents import Reason
 from edge_tvbo.messages.events import (
     ActivationRequested,
     ActivationUndelivered,
+    ClockUnset,
     DeadlineElapsed,
     DowntimeElapsed,
     IntervalElapsed,
@@ -395,6 +397,41 @@ def test_another_value_with_the_same_time_is_another_reading():
     assert controller.policy.observations == 2
     assert controller.health().refused == {"duplicate": 2}
     assert controller.last_readings()["a"].value == 20.5
+
+
+SENSOR_CLOCK = 1.8e9  # s since 1970, much later than an unset clock shows
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=5), st.data())
+def test_an_older_copy_of_a_reading_is_rejected_although_the_clock_is_not_set(gaps, data):
+    controller = controller_of()
+    controller.handle(ClockUnset())
+    times = np.cumsum(gaps)
+    readings = [
+        reading("a", 20.0 + 0.1 * n, SENSOR_CLOCK + at, received=float(at))
+        for n, at in enumerate(times.tolist())
+    ]
+    for each in readings:
+        controller.handle(each)
+    copy = data.draw(st.sampled_from(readings))
+    (rejected,) = controller.handle(replace(copy, received=times[-1] + 5.0))
+    assert rejected.reason == ("duplicate" if copy == readings[-1] else "late")
+    assert controller.policy.observations == len(readings)
+
+
+@pytest.mark.parametrize(
+    ("before", "then"),
+    [
+        (SENSOR_CLOCK + 151.0, SENSOR_CLOCK),  # the sensor's clock was wrong, and was corrected
+        (100.0, 5.0),  # the sensor's clock is not set either, and the sensor has restarted
+    ],
+)
+def test_while_no_clock_is_reliable_an_earlier_time_is_no_reason_to_reject(before, then):
+    controller = controller_of()
+    controller.handle(ClockUnset())
+    controller.handle(reading("a", 20.0, before, received=100.0))
+    controller.handle(reading("a", 21.0, then, received=110.0))
+    assert controller.policy.observations == 2
 
 
 def test_a_reply_in_the_second_of_an_earlier_reading_counts():

@@ -40,8 +40,8 @@ from edge_tvbo.daemon.signals import Signals, catch_signals
 from edge_tvbo.daemon.status import StatusCollector
 from edge_tvbo.errors import Code, MissingExtra, Mistake, SettingErrors
 from edge_tvbo.messages.commands import Command
-from edge_tvbo.messages.documents import Status
-from edge_tvbo.messages.formatting import duration
+from edge_tvbo.messages.documents import Notice, Status
+from edge_tvbo.messages.formatting import duration, rfc3339
 from edge_tvbo.policy.model_free import ModelFreePolicy
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def run(config: Path, read: Callable[[Path], Settings]) -> None:
         ):
             lock.hold(settings.state.dir, settings.instance)
             with located(config):
-                daemon = build_daemon(settings, surroundings)
+                daemon = build_daemon(settings, surroundings, lock=lock)
             run_until_stopped(daemon, successor, caught)
 
 
@@ -149,11 +149,15 @@ def _missing_extras(settings: Settings) -> Iterator[Mistake]:
 
 
 def build_daemon(
-    settings: Settings, surroundings: Surroundings, before: Daemon | None = None
+    settings: Settings,
+    surroundings: Surroundings,
+    before: Daemon | None = None,
+    lock: "StateLock | None" = None,
 ) -> Daemon:
     """Return a daemon that is ready to start; raises `SettingErrors` for unusable settings.
 
-    `before` is the daemon that the new daemon replaces; None at the start of the process.
+    `before` is the daemon that the new daemon replaces; None at the start of the process. `lock` is
+    the lock on the stored state, which the daemon keeps while it runs; None to lock nothing.
     """
     clock, decisions = surroundings.clock, surroundings.decisions
     controllers = build_controllers.controllers(settings)
@@ -162,7 +166,7 @@ def build_daemon(
         settings.intervals, clock, first=now, latest_start=now + MAX_CONNECT_TIME_S
     )
     link = _link(settings, controllers, surroundings, before)
-    checkpoints = _checkpoints(settings, controllers, scheduler, clock, link)
+    checkpoints = _checkpoints(settings, controllers, scheduler, clock, link, lock)
     recorder, readings = _recorder(settings), _reading_recorder(settings, controllers)
     posteriors = _posteriors(settings, surroundings, controllers, link)
     handler = CommandHandler(
@@ -206,7 +210,7 @@ def build_daemon(
 
 def build_successor(daemon: Daemon, settings: Settings, lock: "StateLock") -> Daemon:
     """Return a new daemon that is ready to replace `daemon`; lock the new daemon's stored state."""
-    successor = build_daemon(settings, daemon.surroundings, daemon)
+    successor = build_daemon(settings, daemon.surroundings, daemon, lock)
     lock.hold(settings.state.dir, settings.instance)
     return successor
 
@@ -269,12 +273,23 @@ def _checkpoints(
     scheduler: Scheduler,
     clock: Clock,
     link: "MqttLink",
+    lock: "StateLock | None",
 ) -> Checkpoints | None:
     from edge_tvbo_adapters.storage.file_store import FileStore
+    from edge_tvbo_adapters.storage.state_lock import removed_text
 
     state = settings.state
     if not state.dir:
         return None
+
+    def keep_lock() -> bool:
+        if lock is None or not lock.hold(state.dir, settings.instance):
+            return False
+        at = rfc3339(round(clock.wall(clock.elapsed()), 3))
+        text = removed_text(state.dir, settings.instance)
+        link.announce(Notice("state-removed", at, text))
+        return True
+
     store = FileStore(state.dir, settings.instance)
     return Checkpoints(
         store,
@@ -285,6 +300,7 @@ def _checkpoints(
         clock.is_stepped,
         lambda name: build_controllers.controller(name, settings.fields[name]),
         lambda: link.former,
+        keep_lock,
     )
 
 

@@ -87,7 +87,7 @@ from edge_tvbo.daemon.journal import (
 )
 from edge_tvbo.daemon.restored_controller import log_charge, log_removed, restore_controller
 from edge_tvbo.daemon.scheduler import AwaitedReply, Scheduler
-from edge_tvbo.errors import SnapshotError
+from edge_tvbo.errors import SnapshotError, StateInUse
 from edge_tvbo.messages.events import ClockStepped, ClockUnset, DowntimeElapsed, Event
 from edge_tvbo.messages.formatting import counted, interval_text, rfc3339
 from edge_tvbo.models.snapshot import NewerFormatError
@@ -201,6 +201,9 @@ class Checkpoints:
         replayed.
     retained : callable
         Returns the names of the fields whose documents the broker may retain.
+    keep_lock : callable
+        Locks the stored state again if its lock file was removed, and returns whether it was. It is
+        called before each write, and raises `StateInUse` if a second daemon has locked the state.
 
     Attributes
     ----------
@@ -219,6 +222,7 @@ class Checkpoints:
         is_stepped: Callable[[], bool],
         make_controller: Callable[[str], Controller],
         retained: Callable[[], Iterable[str]] = tuple,
+        keep_lock: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store = store
         self._every = every
@@ -228,6 +232,7 @@ class Checkpoints:
         self._is_stepped = is_stepped
         self._make_controller = make_controller
         self._retained = retained
+        self._keep_lock = keep_lock
         self.removed: set[str] = set()
         self._due = -inf  # when the next document is due
         self._period_end = -inf  # when it is due if the journal is full
@@ -416,12 +421,29 @@ class Checkpoints:
         self._owes_two = self.failing
 
     def close(self) -> None:
-        """Write the final checkpoint at a regular stop, unless the state could not be restored.
+        """Write the final checkpoint at a regular stop, unless the stored state must be kept.
 
-        An error in `restore` ends the process. In this case, the stored state must not be replaced.
+        If `restore` fails, or if a second daemon has taken the state, the process ends, and the
+        stored state must not be replaced.
         """
         if self._has_state:
-            self._write(final=True)
+            try:
+                self._write(final=True)
+            except StateInUse as error:
+                log.error("state: the last state is not stored: %s", error)
+
+    def _check_lock(self) -> bool:
+        """Return whether the stored state may be lost, because the lock file was removed.
+
+        Raises `StateInUse` if a second daemon has taken the state. Then nothing is written.
+        """
+        try:
+            is_lost = self._keep_lock()
+        except StateInUse:
+            self._has_state = False
+            raise
+        self._owes_two |= is_lost
+        return is_lost
 
     def _append(self, buffer: EventBuffer, now: float) -> None:
         """Append an entry to the journal; write a checkpoint instead if this fails.
@@ -429,6 +451,9 @@ class Checkpoints:
         If the journal is full, the entry is the last one, and the next checkpoint is written early.
         """
         if self._is_stepped():
+            return
+        if self._check_lock():
+            self.save()
             return
         is_last = buffer.is_full
         due = self._period_end if is_last else now + self._every
@@ -454,6 +479,7 @@ class Checkpoints:
         )
 
     def _write(self, *, final: bool) -> None:
+        self._check_lock()
         anchor = self._anchor()
         snapshots = {name: each.snapshot() for name, each in self._controllers.items()}
         size = sum(map(len, snapshots.values()))

@@ -98,6 +98,7 @@ NoticeKind = Literal[
     "some-back",
     "inputs-silent",
     "second-daemon",
+    "state-removed",
     "clock-step",
     "clock-synced",
     "reload",

@@ -206,7 +206,14 @@ def test_reason_of_an_ineligible_sensor_has_the_digits_that_mean_something(reaso
 
 
 def test_every_notice_of_a_controller_has_a_text():
-    of_the_daemon = {"clock-step", "clock-synced", "inputs-silent", "reload", "second-daemon"}
+    of_the_daemon = {
+        "clock-step",
+        "clock-synced",
+        "inputs-silent",
+        "reload",
+        "second-daemon",
+        "state-removed",
+    }
     with_values = {"alert", "alert-over", "sensor-implausible", "threshold-set"}
     for kind in set(get_args(NoticeKind)) - of_the_daemon - with_values:
         text = notice_text(kind, "attic", 7.0)

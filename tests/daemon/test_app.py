@@ -1,8 +1,11 @@
 """The daemon as a whole, in this process and without a broker: its start, and a refused reload."""
 
 import logging
+import shutil
 import sqlite3
 from contextlib import ExitStack, closing
+from math import inf
+from unittest.mock import patch
 
 import pytest
 from edge_tvbo_adapters.mqtt.link import MqttLink
@@ -17,12 +20,13 @@ from support.ports import free_port
 
 from edge_tvbo.cli.settings import settings_of, verbose_settings_of
 from edge_tvbo.config.mqtt_settings import Mqtt
-from edge_tvbo.daemon import app
+from edge_tvbo.daemon import app, checkpoints
 from edge_tvbo.daemon.app import build_daemon, build_successor, make_surroundings
 from edge_tvbo.daemon.checkpoint_document import decode
 from edge_tvbo.daemon.clock import LiveClock
 from edge_tvbo.daemon.log_format import RepeatFilter
 from edge_tvbo.daemon.reload import reload
+from edge_tvbo.errors import StateInUse
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 
@@ -87,6 +91,54 @@ def test_both_checkpoints_reserve_numbers_after_a_step_of_the_clock_during_the_s
         final = [decode(data).final for _, data in store.generations()]
         daemon.stop()
     assert final == [False, False]
+
+
+@pytest.mark.parametrize("large", [2**18, 300])  # bytes of a state that has a journal
+def test_a_removed_state_directory_is_created_and_locked_again(settings, monkeypatch, large):
+    monkeypatch.setattr(checkpoints, "LARGE_DOCUMENT_BYTES", large)
+    with closing(StateLock()) as lock, closing(StateLock()) as other:
+        daemon = build_daemon(settings(), make_surroundings(), lock=lock)
+        state = daemon.settings.state
+        lock.hold(state.dir, "pi")
+        daemon.start()
+        shutil.rmtree(state.dir)
+        with patch.object(daemon.link, "announce") as announce:
+            daemon.checkpoints.service(daemon.checkpoints.wake_at())
+        store = FileStore(state.dir, "pi")
+        assert [decode(data).final for _, data in store.generations()] == [False, False]
+        with pytest.raises(StateInUse):
+            other.hold(state.dir, "pi")
+        daemon.stop()
+    (notice,) = [each.args[0] for each in announce.call_args_list]
+    assert notice.event == "state-removed"
+    assert f"{state.dir}/pi.lock was removed while the daemon was running" in notice.text
+
+
+def test_a_state_that_a_second_daemon_has_taken_ends_the_daemon_without_storing_its_state(settings):
+    with closing(StateLock()) as lock, closing(StateLock()) as other:
+        daemon = build_daemon(settings(), make_surroundings(), lock=lock)
+        state = daemon.settings.state
+        lock.hold(state.dir, "pi")
+        daemon.start()
+        shutil.rmtree(state.dir)
+        other.hold(state.dir, "pi")
+        with pytest.raises(StateInUse):
+            daemon.checkpoints.service(inf)
+        daemon.stop()
+    assert list(FileStore(state.dir, "pi").generations()) == []
+
+
+def test_a_state_that_a_second_daemon_has_taken_is_not_replaced_at_the_stop(settings, caplog):
+    with closing(StateLock()) as lock, closing(StateLock()) as other:
+        daemon = build_daemon(settings(), make_surroundings(), lock=lock)
+        state = daemon.settings.state
+        lock.hold(state.dir, "pi")
+        daemon.start()
+        shutil.rmtree(state.dir)
+        other.hold(state.dir, "pi")
+        daemon.stop()
+    assert list(FileStore(state.dir, "pi").generations()) == []
+    assert "state: the last state is not stored: another daemon" in caplog.text
 
 
 @pytest.mark.parametrize("field", ["lab", "renamed"])

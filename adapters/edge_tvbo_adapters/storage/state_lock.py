@@ -18,34 +18,64 @@ class StateLock:
     """Lock that a process holds on the stored state of one daemon.
 
     The operating system releases the lock when the process ends, even after a crash. So the lock
-    file of a killed daemon is no obstacle, and the file is never deleted. The file contains the
-    process id of the daemon that holds the lock.
+    file of a killed daemon is no obstacle, and the daemon never deletes the file. The file contains
+    the process id of the daemon that holds the lock.
+
+    If a user removes the file, a second daemon could lock a new file. So `hold` is called again
+    before each write to the stored state.
     """
 
     def __init__(self) -> None:
         self._path: Path | None = None
         self._descriptor = -1
 
-    def hold(self, directory: str, instance: str) -> None:
+    def hold(self, directory: str, instance: str) -> bool:
         """Lock the state of `instance` in `directory`, and release the previous lock.
 
         Without a directory, nothing is locked. If this process holds the lock already, nothing
-        changes. If another daemon holds the lock, the previous lock is kept, and `StateInUse` is
-        raised. If the file system does not support locks, this is logged, and the daemon can
-        continue.
+        changes, unless the lock file was removed or replaced: then this is logged, the file is
+        created if necessary, and it is locked. Returns whether this has happened. If another daemon
+        holds the lock, the previous lock is kept, and `StateInUse` is raised. If the file system
+        does not support locks, this is logged, and the daemon can continue.
         """
         path = Path(directory).resolve() / f"{instance}.lock" if directory else None
-        if path == self._path:
-            return
+        is_again = path == self._path
+        if is_again and not (path and self._is_removed(path)):
+            return False
         descriptor = _lock(path) if path else -1
+        if is_again:
+            if descriptor < 0:  # the next call tries again
+                return False
+            log.warning("state: %s", removed_text(directory, instance))
         self.close()
         self._path, self._descriptor = path, descriptor
+        return is_again
+
+    def _is_removed(self, path: Path) -> bool:
+        """Return whether the locked file of the state is no longer the file at `path`."""
+        if self._descriptor < 0:
+            return False
+        try:
+            return not os.path.samestat(path.stat(), os.fstat(self._descriptor))
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:  # such as an error of the disk
+            return False
 
     def close(self) -> None:
         """Release the lock on the stored state."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._path, self._descriptor = None, -1
+
+
+def removed_text(directory: str, instance: str) -> str:
+    """Return a text about the removed lock file of the state of `instance` in `directory`."""
+    path = Path(directory).resolve() / f"{instance}.lock"
+    return (
+        f"{path} was removed while the daemon was running, perhaps together with the whole "
+        "directory; the daemon has created the file again, and continues to store its state there"
+    )
 
 
 def _lock(path: Path) -> int:

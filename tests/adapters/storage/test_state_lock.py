@@ -1,6 +1,7 @@
 """State lock: one daemon at a time, whose process id a second daemon reports."""
 
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import closing
@@ -80,6 +81,51 @@ def test_a_change_of_the_state_releases_the_former_lock(lock, tmp_path):
     lock.hold("", "lab")
     with closing(StateLock()) as other:
         other.hold(str(tmp_path / "former"), "lab")
+
+
+def test_a_lock_file_that_is_still_there_is_not_locked_again(lock, tmp_path, caplog):
+    for _ in range(2):
+        assert not lock.hold(str(tmp_path), "lab")
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_removed_lock_file_is_created_and_locked_again(lock, tmp_path, caplog, whole):
+    directory = tmp_path / "state"
+    lock.hold(str(directory), "lab")
+    if whole:
+        shutil.rmtree(directory)
+    else:
+        (directory / "lab.lock").unlink()
+    assert lock.hold(str(directory), "lab")
+    assert not lock.hold(str(directory), "lab")
+    (line,) = caplog.messages
+    assert f"{directory}/lab.lock was removed while the daemon was running" in line
+    with closing(StateLock()) as other, pytest.raises(StateInUse):
+        other.hold(str(directory), "lab")
+
+
+def test_a_removed_lock_file_that_another_daemon_has_locked_is_in_use(lock, tmp_path):
+    directory = tmp_path / "state"
+    lock.hold(str(directory), "lab")
+    shutil.rmtree(directory)
+    with closing(StateLock()) as other:
+        other.hold(str(directory), "lab")
+        for _ in range(2):
+            with pytest.raises(StateInUse):
+                lock.hold(str(directory), "lab")
+    assert lock.hold(str(directory), "lab")
+
+
+def test_a_removed_lock_file_that_cannot_be_created_is_created_later(lock, tmp_path, caplog):
+    directory = tmp_path / "state"
+    lock.hold(str(directory), "lab")
+    shutil.rmtree(directory)
+    directory.write_text("a file in place of the directory")
+    assert not lock.hold(str(directory), "lab")
+    assert "cannot be locked" in caplog.text
+    directory.unlink()
+    assert lock.hold(str(directory), "lab")
 
 
 @pytest.mark.parametrize("place", ["/proc/edge_tvbo", "/dev/null/x"])

@@ -167,13 +167,15 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
     from msgspec.structs import replace
 
     from edge_tvbo.messages.sensor_ids import ids
+    from edge_tvbo.setup import sensor_groups
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
-    from edge_tvbo.setup.sensor_groups import conversion, in_other_units, source_name
 
-    converted = next((each for each in groups if each.unit), groups[0])
-    unit = converted.quantity.unit if answers.unit is None else answers.unit
+    unit = groups[0].quantity.unit if answers.unit is None else answers.unit
+    right = sensor_groups.reference(groups, unit)
     sources: list[SourceValues] = []
     readings: dict[str, float] = {}
+    sent: dict[str, float] = {}  # the readings that are converted, before their conversion
+    unusable: set[str] = set()  # sensors whose readings seem to be in another unit
     seen: dict[tuple[str, str], str] = {}  # the first integration of each topic and sensor
     for group in groups:
         names = [
@@ -182,16 +184,21 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
             if seen.setdefault((group.topic, name), group.integration) == group.integration
         ]
         sensors = ids(names, readings)
-        scale, offset = conversion(group, converted)
+        scale, offset = sensor_groups.conversion(group, right)
         readings |= {
             sensor: scale * group.readings[name] + offset for sensor, name in sensors.items()
         }
         if sensors and (scale, offset) != (1.0, 0.0):
+            sent |= {sensor: group.readings[name] for sensor, name in sensors.items()}
             click.echo(
-                f"Sensors of {source_name(group.integration)} seem to send {group.quantity.unit}."
-                f" scale and offset in the file convert their readings to {unit}.",
+                f"Sensors of {sensor_groups.source_name(group.integration)} seem to send"
+                f" {group.quantity.unit}. scale and offset in the file convert their readings to"
+                f" {unit}.",
                 err=True,
             )
+        elif sensors and (other := sensor_groups.other_unit(group, right, unit)):
+            unusable.update(sensors)
+            click.echo(sensor_groups.other_unit_text(group, right, unit, other), err=True)
         if sensors:
             sources.append(
                 SourceValues(
@@ -205,9 +212,14 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
                     activate=group.activate,
                 )
             )
-    every = replace(converted, readings=readings)
-    for text in in_other_units(every, unit):
+    usable = {sensor: value for sensor, value in readings.items() if sensor not in unusable}
+    every = replace(right, readings=usable or readings)
+    for text in sensor_groups.in_other_units(every, unit, sent):
         click.echo(text, err=True)
+    if not unusable and not right.unit:
+        texts = (sensor_groups.unconverted_text(each, unit) for each in groups)
+        for text in dict.fromkeys(filter(None, texts)):
+            click.echo(text, err=True)
     return FieldValues(
         name=every.quantity.name,
         sources=tuple(sources),

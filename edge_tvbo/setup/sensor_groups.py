@@ -4,9 +4,11 @@ This module chooses the groups of one field, and finds the sensors that are in n
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import floor, log10
 from statistics import median
+from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -164,29 +166,145 @@ def rank(group: SensorGroup) -> tuple[bool, int, int, str]:
     return order == len(_ORDER), -len(group.readings), order, place
 
 
-def in_other_units(group: SensorGroup, unit: str) -> Iterator[str]:
+class OtherUnit(NamedTuple):
+    """A unit in which sensors may report: value = factor * (value in the field's unit) + shift."""
+
+    name: str
+    factor: float
+    shift: float
+
+    @property
+    def settings(self) -> str:
+        """The settings of a source that convert from this unit to the field's unit."""
+        return f"scale = {1.0 / self.factor:.5g} and offset = {-self.shift / self.factor:.5g}"
+
+    def converted(self, value: float) -> float:
+        """Return a value in this unit, converted to the field's unit."""
+        return (value - self.shift) / self.factor
+
+
+def _other_units(unit: str) -> list[OtherUnit]:
+    """Return the other units of the quantity that the discovered sensors measure in `unit`.
+
+    >>> [each.name for each in _other_units("F")]
+    ['°C', 'K']
+    """
+    names = [name for name in OTHER_UNITS if unit and may_be_same_unit(name, unit)]
+    found = [OtherUnit(*each) for name in names for each in OTHER_UNITS[name]]
+    known = {*names, *(each.name for each in found)}
+    for middle, factor, shift in list(found):
+        for name, second, offset in OTHER_UNITS.get(middle, ()):
+            if name not in known:
+                known.add(name)
+                found.append(OtherUnit(name, second * factor, second * shift + offset))
+    return found
+
+
+def in_other_units(
+    group: SensorGroup, unit: str, sent: Mapping[str, float] = MappingProxyType({})
+) -> Iterator[str]:
     """Yield a text for each sensor that seems to use another unit than `unit`, the group's unit.
+
+    `sent` contains the readings that `scale` and `offset` have converted to `unit`, as they were
+    before their conversion.
 
     >>> rooms = {"attic": 24.0, "hall": 21.0, "office": 22.0, "porch": 66.2}
     >>> print(*in_other_units(SensorGroup("json", "home/{sensor}", "t", None, rooms, 4), "°C"))
-    porch sent 66.2. The median of all sensors is 23 °C, but 66.2 °F are 19 °C. If porch sends °F, \
-give it a [[fields.<name>.readings]] of its own, with scale = 0.5556 and offset = -17.78.
+    The reading of porch is 66.2. The median of all sensors is 23 °C, but 66.2 °F are 19 °C. If \
+porch sends °F, give it a [[fields.<name>.readings]] of its own, with scale = 0.55556 and offset = \
+-17.778.
     """
-    center, spread = group.center, group.spread
+    center, others = group.center, _other_units(unit)
     for sensor, value in group.readings.items():
-        for other, factor, shift in OTHER_UNITS.get(unit, ()):
-            converted = (value - shift) / factor
-            if (
-                abs(value - center) > MIN_FAR_SPREADS * spread
-                and abs(converted - center) < MAX_NEAR_SPREADS * spread
-            ):
+        name, raw = shown(sensor), sent.get(sensor, value)
+        reading, possible = f"{raw:.4g}", others
+        if sensor in sent:
+            reading += f", which is converted to {value:.4g} {unit}"
+            possible = [OtherUnit(unit, 1.0, 0.0), *others]
+        for other in possible:
+            converted = other.converted(raw)
+            if _is_far(value, group) and _is_near(converted, group):
+                if other.name == unit:
+                    why = ", so the conversion is probably wrong"
+                    settings = "without scale and offset"
+                else:
+                    why = f", but {raw:.4g} {other.name} are {converted:.4g} {unit}"
+                    settings = f"with {other.settings}"
                 yield (
-                    f"{shown(sensor)} sent {value:.4g}. The median of all sensors is "
-                    f"{center:.4g} {unit}, but {value:.4g} {other} are {converted:.4g} "
-                    f"{unit}. If {shown(sensor)} sends {other}, give it a "
-                    "[[fields.<name>.readings]] of its own, with "
-                    f"scale = {1.0 / factor:.4g} and offset = {-shift / factor:.4g}."
+                    f"The reading of {name} is {reading}. The median of all sensors is "
+                    f"{center:.4g} {unit}{why}. If {name} sends {other.name}, give it a "
+                    f"[[fields.<name>.readings]] of its own, {settings}."
                 )
+
+
+def _is_far(value: float, group: SensorGroup) -> bool:
+    """Return whether `value` is so far from the center of `group` that its unit may be another."""
+    return abs(value - group.center) > MIN_FAR_SPREADS * group.spread
+
+
+def _is_near(value: float, group: SensorGroup) -> bool:
+    """Return whether `value`, after a conversion, is as it would be in the unit of `group`."""
+    return abs(value - group.center) < MAX_NEAR_SPREADS * group.spread
+
+
+def reference(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
+    """Return the group of a field whose readings are most probably in `unit`.
+
+    This is a group whose codec converts to `unit`. If there is none, it is the group with which
+    most groups agree, as they are or after a conversion from another unit.
+    """
+
+    def agreeing(group: SensorGroup) -> int:
+        return sum(
+            not _is_far(each.center, group) or other_unit(each, group, unit) is not None
+            for each in groups
+        )
+
+    return next((each for each in groups if each.unit), None) or max(groups, key=agreeing)
+
+
+def other_unit(group: SensorGroup, right: SensorGroup, unit: str) -> OtherUnit | None:
+    """Return the unit that a group seems to use instead of `unit`, the unit of the group `right`.
+
+    The result is None if there is no such unit, or if the codec of `group` converts to `unit`.
+    """
+    if group.unit is not None or not _is_far(group.center, right):
+        return None
+    others = _other_units(unit)
+    return next((each for each in others if _is_near(each.converted(group.center), right)), None)
+
+
+def other_unit_text(group: SensorGroup, right: SensorGroup, unit: str, other: OtherUnit) -> str:
+    """Return a text about a group that seems to use the unit `other`; see `other_unit`."""
+    center = group.center
+    return (
+        f"Sensors of {source_name(group.integration)} seem to send {other.name}: their median is "
+        f"{center:.4g}, and {center:.4g} {other.name} are {other.converted(center):.4g} {unit}. "
+        f"The median of {source_name(right.integration)} is {right.center:.4g} {unit}. If the "
+        f"sensors send {other.name}, add {other.settings} to their source in the file."
+    )
+
+
+def unconverted_text(group: SensorGroup, unit: str) -> str | None:
+    """Return a text if the readings of a group may be in the usual unit, and not in `unit`.
+
+    >>> hall = SensorGroup("zigbee2mqtt", "zigbee2mqtt/{sensor}", "temperature", None,
+    ...     {"hall": 21.0}, 1)
+    >>> print(unconverted_text(hall, "K"))
+    Readings of zigbee2mqtt count as K and are not converted. If the sensors send °C, add scale = \
+1 and offset = 273.15 to their source in the file.
+    >>> unconverted_text(hall, "°C") is None
+    True
+    """
+    usual = group.quantity.unit
+    for each in _other_units(unit):
+        if each.name == usual and group.unit is None:
+            return (
+                f"Readings of {source_name(group.integration)} count as {unit} and are not "
+                f"converted. If the sensors send {usual}, add {each.settings} to their source in "
+                "the file."
+            )
+    return None
 
 
 def conversion(group: SensorGroup, other: SensorGroup) -> tuple[float, float]:

@@ -308,8 +308,8 @@ def test_a_sensor_in_another_unit_is_named_with_the_settings_that_convert_it(uni
         assert texts == []
         return
     (text,) = texts
-    settings = f"scale = {1 / scale:.4g} and offset = {-offset / scale:.4g}."
-    assert text.startswith("s5 sent ") and f"{unit} are 20.5 °C" in text
+    settings = f"scale = {1 / scale:.5g} and offset = {-offset / scale:.5g}."
+    assert text.startswith("The reading of s5 is ") and f"{unit} are 20.5 °C" in text
     assert text.endswith(settings)
 
 
@@ -1004,6 +1004,88 @@ def test_sensors_whose_format_converts_nothing_are_converted_with_scale_and_offs
         "esphome": (1.0, 0.0),
     }
     assert (field.unit, field.kernel.mean) == ("°F", 70.8)
+
+
+CELSIUS = (21.0, 22.0, 23.0)
+ZIGBEE = {f"zigbee2mqtt/s{value:g}": json.dumps({"temperature": value}) for value in CELSIUS}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    ("unit", "of_zigbee", "of_plain"),
+    [
+        ("°C", ("°C", 1.0, 0.0), ("°F", 1.8, 32.0)),
+        ("°C", ("°C", 1.0, 0.0), ("K", 1.0, 273.15)),
+        ("°F", ("°C", 1 / 1.8, -32 / 1.8), ("°F", 1.0, 0.0)),
+        ("°F", ("°F", 1.0, 0.0), ("K", 1 / 1.8, 273.15 - 32 / 1.8)),
+        ("K", ("°C", 1.0, -273.15), ("K", 1.0, 0.0)),
+        ("K", ("K", 1.0, 0.0), ("°F", 1.8, 32 - 1.8 * 273.15)),
+    ],
+)
+def test_an_integration_in_another_unit_is_named_with_the_settings_that_convert_it(
+    init_with, unit, of_zigbee, of_plain, order
+):
+    """The readings are those of rooms with 20 to 24 °C."""
+    usual = {"°C": (1.0, 0.0), "°F": (1.8, 32.0), "K": (1.0, 273.15)}
+
+    def sent(celsius, in_unit):
+        scale, offset = usual[in_unit]
+        return round(scale * celsius + offset, 2)
+
+    messages = {
+        f"zigbee2mqtt/s{each:g}": json.dumps({"temperature": sent(each, of_zigbee[0])})
+        for each in CELSIUS
+    } | {f"home/r{each:g}/temperature": str(sent(each + 1.0, of_plain[0])) for each in CELSIUS}
+
+    made, path = init_with(dict([*messages.items()][::order]), "--unit", unit)
+
+    (name, (other, factor, shift)) = next(
+        each
+        for each in (("zigbee2mqtt", of_zigbee), ("plain numbers", of_plain))
+        if each[1][0] != unit
+    )
+    (line,) = [each for each in made.stderr.splitlines() if f"Sensors of {name} seem" in each]
+    assert f"seem to send {other}: " in line
+    assert f"scale = {1 / factor:.5g} and offset = {-shift / factor:.5g}" in line
+    (field,) = settings_of(path).fields.values()
+    right = 23.0 if name == "zigbee2mqtt" else 22.0  # the mean of the sensors in the right unit
+    assert field.kernel.mean == pytest.approx(sent(right, unit), abs=0.1)
+    assert "The reading of " not in made.stderr  # no sensor is named a second time
+
+
+def test_readings_in_a_unit_that_is_not_the_usual_one_are_named_as_not_converted(init_with):
+    made, path = init_with(ZIGBEE, "--unit", "°F")
+    (field,) = settings_of(path).fields.values()
+    assert (field.unit, field.kernel.mean) == ("°F", 22.0)
+    assert (
+        "Readings of zigbee2mqtt count as °F and are not converted. If the sensors send °C, add"
+        " scale = 1.8 and offset = 32 to their source in the file."
+    ) in made.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--unit", "°C"), ("--unit", "degrees")])
+def test_readings_in_the_usual_unit_need_no_conversion(init_with, options):
+    made, _ = init_with(ZIGBEE, *options)
+    assert "convert" not in made.stderr
+
+
+def test_a_converted_sensor_is_named_with_the_value_that_it_sent(init_with):
+    bodies = {
+        "tele/hall/SENSOR": {"DS18B20": {"Temperature": 71.6}, "TempUnit": "F"},
+        **{f"zigbee2mqtt/s{n}": {"temperature": 20.0 + n} for n in range(5)},
+        "zigbee2mqtt/porch": {"temperature": 70.0},
+        "zigbee2mqtt/freezer": {"temperature": -5.5},
+    }
+    messages = {topic: json.dumps(body) for topic, body in bodies.items()}
+
+    made, _ = init_with(messages, "--unit", "°F")
+
+    (line,) = [each for each in made.stderr.splitlines() if each.startswith("The reading of")]
+    assert line.startswith("The reading of porch is 70, which is converted to 158 °F.")
+    assert line.endswith(
+        "If porch sends °F, give it a [[fields.<name>.readings]] of its own, without scale and"
+        " offset."
+    )
 
 
 @pytest.mark.parametrize(

@@ -298,7 +298,9 @@ def _checkpoints(
         scheduler,
         lambda: clock_anchor(clock),
         clock.is_stepped,
-        lambda name: build_controllers.controller(name, settings.fields[name]),
+        lambda name: build_controllers.controller(
+            name, settings.fields[name], controllers[name].policy.field
+        ),
         lambda: link.former,
         keep_lock,
     )

@@ -50,11 +50,15 @@ def controllers(settings: Settings) -> dict[str, Controller]:
     return built
 
 
-def controller(name: str, settings: FieldSettings) -> Controller:
-    """Return a controller of the field `name`; raises `SettingErrors` for a mistake."""
+def controller(name: str, settings: FieldSettings, field: SensorField | None = None) -> Controller:
+    """Return a controller of the field `name`; raises `SettingErrors` for a mistake.
+
+    `field` is the field of another controller with the same `settings`, whose large matrices are
+    shared; None for a new field.
+    """
     source = "kernel" if settings.model is None else "model"
     with _mistakes_at(("fields", name, source)):
-        field = _field(settings)
+        field = field or _field(settings)
     with _mistakes_at(("fields", name, "policy")):
         policy = build_policy(settings.policy, field)
     with _mistakes_at(("fields", name, "plausible")):

@@ -265,10 +265,12 @@ class Checkpoints:
                 rejected = "no stored state can be used"
                 continue
             newest = generation == self._store.newest
+            final = document.final
             self._resume(document, self._journal_of(data), newest=newest)
+            del document, data  # `save` needs as much memory for the new document
             self.save()  # the daemon calls `save` again; then both documents reserve new numbers
             self._store.end_replay()
-            if self.failing and document.final and newest:
+            if self.failing and final and newest:
                 self._store.demote_newest()  # this process uses numbers without a reservation
             return
         why = rejected or self._store.why_empty()

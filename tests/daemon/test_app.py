@@ -20,7 +20,7 @@ from support.ports import free_port
 
 from edge_tvbo.cli.settings import settings_of, verbose_settings_of
 from edge_tvbo.config.mqtt_settings import Mqtt
-from edge_tvbo.daemon import app, checkpoints
+from edge_tvbo.daemon import app, build_controllers, checkpoints
 from edge_tvbo.daemon.app import build_daemon, build_successor, make_surroundings
 from edge_tvbo.daemon.checkpoint_document import decode
 from edge_tvbo.daemon.clock import LiveClock
@@ -91,6 +91,23 @@ def test_both_checkpoints_reserve_numbers_after_a_step_of_the_clock_during_the_s
         final = [decode(data).final for _, data in store.generations()]
         daemon.stop()
     assert final == [False, False]
+
+
+def test_a_start_after_a_kill_builds_the_matrices_of_a_field_only_once(settings, monkeypatch):
+    """The controller that replays the journal has the same field as the real controller."""
+    monkeypatch.setattr(checkpoints, "LARGE_DOCUMENT_BYTES", 300)
+    killed = build_daemon(settings(), make_surroundings())
+    killed.start()
+    event = Reading("a", 20.0, 1.8e9, 1.8e9)
+    killed.controllers["lab"].handle(event)
+    killed.checkpoints.note("lab", event, 0.001)
+    killed.checkpoints.service(killed.checkpoints.wake_at())
+    later = build_daemon(settings(), make_surroundings())
+    with patch.object(build_controllers, "_field", side_effect=AssertionError("a second field")):
+        later.start()
+    assert later.controllers["lab"].policy.observations == 1
+    later.stop()
+    killed.loop.close()
 
 
 @pytest.mark.parametrize("large", [2**18, 300])  # bytes of a state that has a journal

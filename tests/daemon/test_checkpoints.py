@@ -1,5 +1,6 @@
 """Checkpoints: contents of a document, and when a restored field continues."""
 
+import gc
 import logging
 from math import ceil, inf
 
@@ -13,7 +14,7 @@ from support.lives import BOOT, NOW, Life, Memory, Time
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
 from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.daemon import checkpoints
-from edge_tvbo.daemon.checkpoint_document import Anchor, decode
+from edge_tvbo.daemon.checkpoint_document import Anchor, Document, decode
 from edge_tvbo.daemon.checkpoints import RESERVED_NUMBERS
 from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.documents import LastReading
@@ -694,3 +695,22 @@ def test_a_state_too_large_to_be_read_again_is_not_stored(timed, caplog, monkeyp
     monkeypatch.undo()
     life.checkpoints.close()
     assert not life.checkpoints.failing
+
+
+class Watched(Memory):
+    """A store that counts the documents in memory while a document is stored."""
+
+    in_memory = ()
+
+    def save(self, document):
+        found = sum(isinstance(each, Document) for each in gc.get_objects())
+        self.in_memory = (*self.in_memory, found)
+        return super().save(document)
+
+
+def test_the_restored_document_is_freed_before_a_new_document_is_made():
+    """Both together could need more memory than the daemon may use."""
+    clock, stored = Time(), []
+    Life(clock, stored).checkpoints.close()
+    gc.collect()
+    assert set(Life(clock, Watched(stored)).store.in_memory) == {0}

@@ -47,12 +47,14 @@ activate = {{ mode = "live", topic = "days/{{sensor}}/go", payload = '[{{interva
 WATCHED = """\
 import atexit, sys, time
 from edge_tvbo.cli import main
+from edge_tvbo.daemon.journal import EventBuffer
 from edge_tvbo.daemon.loop import Loop
 from edge_tvbo_adapters.mqtt.session import Session
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 
 longest = {}
-blocks = []  # of memory that Python's objects have, every tenth turn of the loop
+blocks = []  # of memory that Python's objects have, at every tenth turn with few buffered events
+buffered = [0]  # events that wait for the next entry of the journal
 work = [0] * 1000  # turns of the loop, by the ms of processor time that they took
 turn = Loop.turn
 
@@ -60,8 +62,15 @@ def measured(self, mask):
     began = time.thread_time()
     turn(self, mask)
     work[min(999, int(1e3 * (time.thread_time() - began)))] += 1
-    if sum(work) % 10 == 0:
+    if sum(work) % 10 == 0 and buffered[0] < 100:
         blocks.append(sys.getallocatedblocks())
+
+def counting(name, count):
+    call = getattr(EventBuffer, name)
+    def instead(self, *arguments):
+        buffered[0] = count(buffered[0])
+        return call(self, *arguments)
+    setattr(EventBuffer, name, instead)
 
 def note(kind, held):
     longest[kind] = max(longest.get(kind, 0), held)
@@ -83,6 +92,9 @@ def counted(self, mask, now):
 service, Session.service = Session.service, counted
 for name in ["state", "notice", "command", "begin", "mark_sent"]:
     watched(name)
+counting("__init__", lambda before: 0)
+counting("add", lambda before: before + 1)
+counting("entry", lambda before: 0)
 def report():
     p99 = next(ms for ms in range(1000) if sum(work[: ms + 1]) >= 0.99 * sum(work)) + 1
     quarter = len(blocks) // 4

@@ -67,6 +67,7 @@ def check_appearances(page, axe, name):
         page.save_screenshot(f"{name}-{appearance}")
 
 
+@pytest.mark.timeout(900)  # axe-core examines the page in many appearances
 @pytest.mark.parametrize("count", [11, 46, 207])
 def test_live_page_with_problems(page, axe, mosquitto, tmp_path, stack, count):
     broker = mosquitto()

@@ -72,7 +72,7 @@ class SensorRows:
         return picked
 
     def pick_readings(self, held: ControllerState) -> ControllerState:
-        """Return `held` with lists of last readings that have one entry for each present sensor.
+        """Return `held`, in which each list of last readings has one entry per current sensor.
 
         Raises `SnapshotError` if `held` does not have a row for each sensor of the snapshot.
         """

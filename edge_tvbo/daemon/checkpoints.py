@@ -435,9 +435,9 @@ class Checkpoints:
                 log.error("state: the last state is not stored: %s", error)
 
     def _check_lock(self) -> bool:
-        """Return whether the stored state may be lost, because the lock file was removed.
+        """Return whether the lock file was removed; the stored state may have been removed with it.
 
-        Raises `StateInUse` if a second daemon has taken the state. Then nothing is written.
+        Raises `StateInUse` if a second daemon has taken the state. The daemon then writes no more.
         """
         try:
             is_lost = self._keep_lock()

@@ -248,10 +248,11 @@ def _is_near(value: float, group: SensorGroup) -> bool:
 
 
 def reference(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
-    """Return the group of a field whose readings are most probably in `unit`.
+    """Return the group of sensors, of a field, that most probably sends its readings in `unit`.
 
-    This is a group whose codec converts to `unit`. If there is none, it is the group with which
-    most groups agree, as they are or after a conversion from another unit.
+    If the codec of a group converts to `unit`, this group is returned. Otherwise, it is the group
+    whose median is near the medians of most other groups; the median of another group may be near
+    before, or after, a conversion from another unit.
     """
 
     def agreeing(group: SensorGroup) -> int:

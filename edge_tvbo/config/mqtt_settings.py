@@ -161,9 +161,9 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
             " sensor because of its energy budgets and batteries.",
             extra=duration(
                 "1s",
-                default="3 times the longest interval, at least 1min. Only fields with a fixed"
-                ' interval, the mode "live" and no energy budget count; without such a field, there'
-                " is no limit",
+                default="3 times the longest interval, at least 1min. Fields with interval"
+                ' "on-reading", with a mode other than "live" or with an energy budget are then'
+                " ignored; if all fields are ignored, there is no limit",
             ),
         ),
     ] = None

@@ -5,7 +5,7 @@ other column contains the sensor of a reading, a label can also be the sensor. T
 module raise an error in three cases:
 
 - the readings have several units;
-- readings with the same time but different labels would be averaged;
+- readings with the same or nearly the same time but different labels would be averaged;
 - a sensor's readings of several quantities alternate, and would be used as one quantity.
 """
 
@@ -267,8 +267,8 @@ def _packets(
 
     A packet contains rows of a sensor that follow one another quickly: the time from one row to the
     next is at most the fraction `MAX_NEAR_SHARE` of t / n. The time t is the usual time between two
-    rows of a sensor with the same label; n is the mean number of labels per sensor. So t / n is the
-    mean time between two rows of a sensor.
+    rows of a sensor with the same label; n is the mean number of labels per sensor. So t / n is
+    about the mean time between two rows of a sensor.
     """
     import numpy as np
 

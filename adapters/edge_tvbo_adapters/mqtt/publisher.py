@@ -125,8 +125,8 @@ class Publisher:
     def clear_stale_commands(self, former: Iterable[Set[str]]) -> None:
         """Clear the retained activations of an earlier run, so that no sleepy sensor obeys them.
 
-        A topic in `former` that no present field uses is cleared only once, in the next session.
-        Another daemon may use this topic later.
+        A topic in `former` that no present field uses is cleared only once, in the next session,
+        because another daemon may use this topic later.
         """
         topics = set[str]().union(*map(retained_command_topics, self._fields.values()))
         for topic in topics:

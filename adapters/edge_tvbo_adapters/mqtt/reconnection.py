@@ -31,7 +31,8 @@ class Reconnection:
     sends one message at a time. If the same message was unacknowledged at the end of each of the
     short sessions, this message is the probable cause. A large message is then left out. If the
     sessions still end early without this message, the cause may be another one. So the message is
-    published again when the series of short sessions is over.
+    published again when the series of short sessions is over. If the message is the cause after
+    all, this is recognised again.
 
     Parameters
     ----------

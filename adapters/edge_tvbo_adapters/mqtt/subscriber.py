@@ -231,8 +231,8 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
     more routes follow:
 
     - one route for all batteries, if no source has the same topic;
-    - otherwise one route for the batteries of each source with the same topic. Two sensors in
-      different sources can be probes of one device: then they have the same name in the topic.
+    - otherwise one route for the batteries of each source with the same topic, because two sensors
+      in different sources can be probes of one device, with the same name in the topic.
     """
     found = [
         Route(

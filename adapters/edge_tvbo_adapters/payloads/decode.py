@@ -45,7 +45,7 @@ def finite(value: float) -> float:
 
 
 def device_time(at: float) -> float | None:
-    """Decode the time in a device's payload, `at`; return it in s since 1970.
+    """Return `at`, the time in a device's payload, in s since 1970.
 
     Returns None if the device's clock was never set.
 

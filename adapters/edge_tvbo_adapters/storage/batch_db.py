@@ -324,7 +324,7 @@ class BatchDatabase:
     # --- errors -------------------------------------------------------------------------------
 
     def _attempt(self, action: Callable[[], Result]) -> Result:
-        """Return the result of `action` on the batch database; after damage, reopen it and retry.
+        """Return the result of `action`; if SQLite reports damage, reopen the database and retry.
 
         There is only one retry. A retry can succeed, because SQLite also reports damage if the file
         is intact and only a single read has failed.

@@ -100,7 +100,7 @@ to_option = click.option(
 
 
 def by_dataset(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return, for the option `--dataset`, the shell's completions of `begun`: names of datasets."""
+    """Return the dataset names that begin with `begun`, as completions for a shell."""
     from edge_tvbo_adapters import datasets
 
     return [name for name in datasets.names() if name.startswith(begun)]
@@ -116,7 +116,7 @@ dataset_option = click.option(
 
 
 def by_policy(context: click.Context, option: click.Parameter, begun: str) -> list[str]:
-    """Return, for an option, the shell's completions of `begun`, a list of policies.
+    """Return completions of `begun`, the beginning of a list of policies, for a shell.
 
     The names are separated by commas; only the last name is completed.
     """

@@ -47,11 +47,13 @@ def _nothing_found(settings: "Settings", field: str) -> str:
     from edge_tvbo.messages.formatting import rfc3339
 
     times = read_readings(settings.state.dir, settings.instance, field).at
-    text = f"{settings.instance}.{field}: no reading was recorded in the selected period"
     if not len(times):
-        return f"{text}."
+        return f"{settings.instance}.{field}: no reading was recorded."
     known = f"{rfc3339(times[0])} to {rfc3339(times[-1])}"
-    return f"{text}; the recorded readings are from {known}. Change --from or --to."
+    return (
+        f"{settings.instance}.{field}: no reading was recorded in the selected period; the recorded"
+        f" readings are from {known}. Change --from or --to."
+    )
 
 
 def _check_unit(name: str, readings: "RecordedReadings", configured: str) -> None:

@@ -12,7 +12,7 @@ class LowRankApproximation(msgspec.Struct, frozen=True):
 
 
 class FactorApproximation(msgspec.Struct, frozen=True):
-    """An approximation of many sensors' correlations by factors, as a fact for explanations."""
+    """Factors that approximate very many sensors' correlations, as a fact for explanations."""
 
     factors: int
     sensors: int

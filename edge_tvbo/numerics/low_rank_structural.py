@@ -88,14 +88,14 @@ def factorise(S: Array, L: Array) -> None:
 
 @kernel("void(f8[:, :, ::1], f8[:, ::1])")
 def solve(L: Array, v: Array) -> None:
-    """Solve S_i x = v_i for each sensor i, for low-rank structural updates.
+    """Solve S_i w_i = v_i for each sensor i, for low-rank structural updates.
 
     Parameters
     ----------
     L : float64[n, n, M]
         Cholesky factor of the covariance S_i of each sensor i, from `factorise`.
     v : float64[n, M]
-        The vector v_i of each sensor i, which is overwritten by the solution x.
+        The vector v_i of each sensor i, which is overwritten by the solution w_i.
     """
     n, M = v.shape
     for a in range(n):

@@ -89,7 +89,7 @@ class Line(NamedTuple):
         return self.setting is None or _is_secret(self.setting, self.value)
 
     def texts(self) -> Iterator[str]:
-        """Yield each text in the value of the setting that the redaction examines.
+        """Yield each text in the setting's value.
 
         A number is yielded, as text, only if the setting is private or names a file.
         """
@@ -169,7 +169,7 @@ def _is_secret(setting: Setting, value: Any) -> bool:
 
 
 def _is_private(setting: Setting) -> bool:
-    """Return, for the redaction, whether a setting is a secret, or names a user or a machine."""
+    """Return whether a setting is a secret, or names a user or a machine."""
     return bool(setting.extra.get("secret")) or setting.name in PRIVATE
 
 
@@ -252,7 +252,7 @@ def private_values(raw: dict[str, Any], base: Path) -> Iterator[str]:
 
 
 def _as_shown(text: str, base: Path) -> Iterator[str]:
-    """Yield, for the redaction, a value and the path that it names, as error messages show them.
+    """Yield a setting's value, and the path that it names, in the form used by error messages.
 
     An error message escapes some characters, and shows only the beginning of a long value.
     """

@@ -403,7 +403,7 @@ def same_names(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]
 
     `left_out` does not return these sensors, because chosen sensors have the same names. A sensor
     is not returned if it is certainly a chosen sensor, because the topics of both are the same up
-    to the name of the sensor.
+    to and including the name of the sensor.
 
     >>> hall = SensorGroup("zigbee2mqtt", "zigbee2mqtt/{sensor}", "t", None, {"hall": 20.0}, 1)
     >>> for topic in ("garage/{sensor}/temperature", "zigbee2mqtt/{sensor}/temperature"):

@@ -58,7 +58,7 @@ class Posterior(Protocol):
         ...
 
     def prior_std(self, arm: Arm) -> float:
-        """Return the prior standard deviation of `arm`: the posterior's value after a reset."""
+        """Return the prior standard deviation of `arm`, which the posterior has after a reset."""
         ...
 
     def observe(self, arm: Arm, y: float) -> None:

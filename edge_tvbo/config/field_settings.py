@@ -260,7 +260,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
             description="Names of sensors in topics and in texts, if they differ from the ids.",
             extra={
                 "parse": field_types.topic_names,
-                "expected": 'a table { id = "Living room", ... } of names without / + #',
+                "expected": 'a table of names without / + #, such as { mote-1 = "Living room" }',
             },
         ),
     ] = msgspec.field(default_factory=dict)

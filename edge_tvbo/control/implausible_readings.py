@@ -73,7 +73,7 @@ class ImplausibleReadings:
             return
         check_arrays(self._arrays(), state)
         if (state["implausible_noticed"] < 0).any():
-            raise SnapshotError("The snapshot's implausible readings are invalid.")
+            raise SnapshotError("The snapshot's table of implausible readings is invalid.")
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the implausible readings from a checked state."""

@@ -398,7 +398,7 @@ class ReportTimes:
         return own | _arrays("recommended", [each.recommended for each in self._sensors])
 
     def _silences(self) -> dict[str, NDArray[Any]]:
-        """Return arrays for a snapshot: the silence of each sensor at the time `_latest`."""
+        """Return, for a snapshot, how long each sensor has been silent at `_latest`."""
         at, sensors = self._latest, self._sensors
         recommended = max(0.0, at - self._since) if self._listening else 0.0
         return {

@@ -124,8 +124,8 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
     keep_last: Annotated[
         bool,
         Meta(
-            description="Whether the model keeps the reply that caused a reset, as in [ET] "
-            "algorithm 1. With false, the policy reproduces the numbers of [ET] table 1."
+            description="Whether the model keeps the reply that caused a reset. Algorithm 1 of "
+            "[ET] keeps it, but the policy reproduces table 1 of [ET] only if this is false."
         ),
     ] = True
     window: Window = None

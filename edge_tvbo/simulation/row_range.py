@@ -53,7 +53,7 @@ def days(recording: Recording, text: str) -> RowRange:
     except ValueError:
         parts = []
     if len(parts) not in (1, 2):
-        raise DataError(f"{text!r} is not a range of days; write  2004-03-01:2004-03-06")
+        raise DataError(f"{text!r} is not a range of days, such as 2004-03-01:2004-03-06")
     begin, end = _row(recording, _midnight(first)), _row(recording, _midnight(last) + DAY)
     if first > last:
         raise DataError(f"{text}: the first day is later than the last; write  {last}:{first}")

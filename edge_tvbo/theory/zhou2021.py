@@ -105,7 +105,7 @@ def window_beta(
     .. math:: β_T(δ) = B + R \sqrt{(2 γ_w + 2 \ln(T/δ)) / λ}
 
     The factor T in the logarithm is needed because the window drops readings. Source: [ZS21]
-    theorem 2 and lemma 2. The other arguments and the exceptions are those of `restart_beta`.
+    theorem 2 and lemma 2. `restart_beta` describes the other arguments and the exceptions.
     """
     check_count(horizon=horizon)
     check_probability(delta=delta)
@@ -123,9 +123,9 @@ def regret_rate(horizon: int, length: int, variation: float, *, gain: float, bet
     or γ_w. `beta` is the result of `restart_beta` or `window_beta`.
 
     Source: [ZS21] theorems 1 and 2 as stated, which are correct. The proof of theorem 2 in section
-    IV.C has another bound, O(w P_T + ...). This module does not use that bound, because the proof
-    uses lemma 2, which states that the norm of claim 2 is at most 1. However, this norm can be
-    larger than 1, as the proof of claim 2 says, following Zhao & Zhang 2021.
+    IV.C derives another bound, O(w P_T + ...), from lemma 2. This module does not use that bound:
+    by lemma 2, the norm of claim 2 is at most 1, but this norm can be larger than 1. The paper's
+    proof of claim 2 itself says so, citing Zhao & Zhang 2021.
     """
     _check(horizon, length, variation, gain, beta)
     return sqrt(gain * length) * length * variation + beta * horizon * sqrt(gain / length)

@@ -359,7 +359,7 @@ def test_several_fields_need_the_option_field(config, tmp_path):
         (["fit", "-o", "."], "'--output': . is a directory; name a file"),
         (["fit", "-o", "none/m.json"], "none/m.json: the directory none does not exist; create it"),
         (["export", "CONFIG", "-o", "none/r.csv"], "the directory none does not exist"),
-        (["fit", "--train", "monday"], "--train 'monday' is not a range of days; write"),
+        (["fit", "--train", "monday"], "--train 'monday' is not a range of days, such as"),
         (["replay", "--test", "2027-03-01"], "2027-03-01: lab-sample contains only the days"),
     ],
 )

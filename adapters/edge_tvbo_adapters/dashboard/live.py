@@ -1,4 +1,4 @@
-"""Live messages of the dashboard, received in an MQTT session that publishes nothing."""
+"""Receiver of the daemon's messages for the dashboard. It publishes no messages."""
 
 import asyncio
 import logging

@@ -322,7 +322,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return self._phase_of(self._model.season_period)
 
     def _phase_of(self, period: float) -> float:
-        """Return the structural posterior's phase in `period`; -1 without a period or a time."""
+        """Return the structural phase in `period`; -1 if `period` is 0 or no time is set."""
         if not self._has_time:
             return -1.0
         return phase_of(self._at + self._elapsed, period)

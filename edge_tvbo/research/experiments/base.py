@@ -167,7 +167,7 @@ class ResultTable:
 def table_labels(cell: Cell) -> Labels:
     """Return the labels of an experiment's cell for a `Table`.
 
-    The label "number" is the name of the cell's number.
+    The labels are those of the case; the label "number" says which of its numbers the cell shows.
     """
     return {**cell.case, "number": cell.number}
 

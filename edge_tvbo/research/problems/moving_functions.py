@@ -177,7 +177,7 @@ def _points(lower: Array, upper: Array) -> Array:
 
 @cache
 def branin(horizon: int = HORIZON) -> MovingFunction:
-    """Return Branin's function as a moving function: one variable, and time."""
+    """Return the problem of Branin's function: one variable, and time."""
     return MovingFunction(ScalarFunction(branin_value, [-5.0, 0.0], [10.0, 15.0]), horizon)
 
 

@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 from click.testing import CliRunner
-from edge_tvbo_adapters.mqtt import problems
+from edge_tvbo_adapters.mqtt import connection_problems as problems
 from edge_tvbo_adapters.mqtt.second_daemon import problem_text
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode

@@ -17,9 +17,9 @@ from statistics import median
 
 import pytest
 from edge_tvbo_adapters.mqtt import backoff, outbox
+from edge_tvbo_adapters.mqtt.connection_problems import tls_failed
 from edge_tvbo_adapters.mqtt.input_silence import InputSilence
 from edge_tvbo_adapters.mqtt.link import connect
-from edge_tvbo_adapters.mqtt.problems import tls_failed
 from support import certificates
 from support.link import (
     LAB,

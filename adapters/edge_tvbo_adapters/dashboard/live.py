@@ -16,7 +16,7 @@ from edge_tvbo.errors import Code
 from edge_tvbo.messages.formatting import listed
 from edge_tvbo_adapters.dashboard.state import MAX_MESSAGE_SIZE, DashboardState, SseEvent
 from edge_tvbo_adapters.mqtt.backoff import Backoff
-from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, ended_session
+from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, ended_session
 from edge_tvbo_adapters.mqtt.session import Session, SessionState
 from edge_tvbo_adapters.mqtt.subscriber import topic_of
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id

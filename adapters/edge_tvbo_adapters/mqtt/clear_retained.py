@@ -7,7 +7,7 @@ from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
-from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, link_error
+from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, link_error
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
 
 RETAINED_WAIT_S = 1.0  # longest wait for the retained message after the subscription is granted

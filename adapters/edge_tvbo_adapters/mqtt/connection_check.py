@@ -17,7 +17,7 @@ from edge_tvbo.messages.events import Reading, Unreadable
 from edge_tvbo.messages.formatting import listed, named, significant
 from edge_tvbo_adapters.mqtt import tls
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, open_socket
-from edge_tvbo_adapters.mqtt.problems import link_error, not_connected, unusable_files
+from edge_tvbo_adapters.mqtt.connection_problems import link_error, not_connected, unusable_files
 from edge_tvbo_adapters.mqtt.read_retained import read_retained
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
 from edge_tvbo_adapters.mqtt.subscriber import Route, matching, routes, topic_of

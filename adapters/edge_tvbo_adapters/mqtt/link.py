@@ -45,11 +45,11 @@ from edge_tvbo.messages.events import (
 )
 from edge_tvbo_adapters.mqtt.backoff import SHORT_SESSION_S
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
+from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, no_acknowledgement
 from edge_tvbo_adapters.mqtt.former_documents import FormerDocuments
 from edge_tvbo_adapters.mqtt.input_silence import InputSilence
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.outbox import PACKET_OVERHEAD, Outbox
-from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, no_acknowledgement
 from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher
 from edge_tvbo_adapters.mqtt.reconnection import Reconnection
 from edge_tvbo_adapters.mqtt.request_queue import Rejection, RequestQueue

@@ -2,7 +2,7 @@
 
 import logging
 
-from edge_tvbo_adapters.mqtt.problems import ConnectionProblem
+from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem
 
 SHORT_WAIT_S = 5.0  # if the next attempt to connect is later than this, an error is logged
 QUIET_S = 60.0  # between two warnings about short outages

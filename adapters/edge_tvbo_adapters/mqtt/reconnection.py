@@ -9,9 +9,9 @@ from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
 from edge_tvbo_adapters.mqtt.backoff import MIN_SHORT_SESSIONS, SHORT_SESSION_S, Backoff
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt, open_socket
+from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, not_connected
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.outbox import Publication
-from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, not_connected
 from edge_tvbo_adapters.mqtt.sender import Sender
 
 MIN_LARGE_MESSAGE = 1000  # bytes; no known broker has a lower limit

@@ -32,7 +32,7 @@ from edge_tvbo_adapters.mqtt.client import (
     make_client,
 )
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt
-from edge_tvbo_adapters.mqtt.problems import (
+from edge_tvbo_adapters.mqtt.connection_problems import (
     ConnectionProblem,
     closed_before_connack,
     connection_refused,

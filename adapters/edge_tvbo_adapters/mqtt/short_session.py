@@ -15,7 +15,7 @@ from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
-from edge_tvbo_adapters.mqtt.problems import ConnectionProblem, ended_session, link_error
+from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, ended_session, link_error
 from edge_tvbo_adapters.mqtt.session import Session, SessionState
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
 

@@ -2,8 +2,8 @@
 
 import logging
 
+from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem
 from edge_tvbo_adapters.mqtt.outage_log import SHORT_WAIT_S, OutageLog
-from edge_tvbo_adapters.mqtt.problems import ConnectionProblem
 
 LOST, REFUSED = ConnectionProblem("the connection was lost"), ConnectionProblem("refused")
 WRONG = ConnectionProblem("wrong password", lasting=True)

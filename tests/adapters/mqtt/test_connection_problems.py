@@ -1,7 +1,7 @@
 """Connection problems: the texts that depend on the client's machine or login."""
 
 import pytest
-from edge_tvbo_adapters.mqtt import problems
+from edge_tvbo_adapters.mqtt import connection_problems as problems
 from msgspec.structs import replace
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode

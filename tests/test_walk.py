@@ -26,7 +26,7 @@ INWARDS = [  # the only calls that pass the reading on, from the socket to the k
     "Session.service",
     "Session._read",  # calls paho's `loop_read`
     "Session._on_message",
-    "Subscriber.events",
+    "MessageRouter.events",
     "Route.event",
     "codec.<locals>.decode",
     "Loop._handle",

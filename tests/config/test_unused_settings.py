@@ -4,7 +4,7 @@ import re
 
 import pytest
 from click.testing import CliRunner
-from edge_tvbo_adapters.mqtt.subscriber import Subscriber
+from edge_tvbo_adapters.mqtt.message_router import MessageRouter
 from support.mqtt_bytes import message
 from support.paths import DEPLOY
 
@@ -228,7 +228,7 @@ def decisions(settings, intervals=40):
     The documents have old times: a setting that uses them, such as `max_age`, has an effect.
     """
     ((name, controller),) = controllers(settings).items()
-    receiver, payload = Subscriber(settings.fields), settings.fields[name].reading.payload
+    receiver, payload = MessageRouter(settings.fields), settings.fields[name].reading.payload
     found, started = [], 1_800_000_000.0
     for number in range(intervals):
         at = started + 600.0 * number

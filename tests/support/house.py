@@ -178,16 +178,16 @@ class HouseLink:
     former = ()
 
     def __init__(self, fields):
-        from edge_tvbo_adapters.mqtt.subscriber import Subscriber
+        from edge_tvbo_adapters.mqtt.message_router import MessageRouter
 
         self.activations, self.left_out = {}, {}
-        self._subscriber = Subscriber(fields)
+        self._router = MessageRouter(fields)
         self._received = []
 
     def receive(self, topic, payload, at):
         message = MQTTMessage(topic=topic.encode())
         message.payload = payload.encode()
-        self._received += self._subscriber.events(message, at, at)
+        self._received += self._router.events(message, at, at)
 
     def service(self, mask, now):
         received, self._received = self._received, []

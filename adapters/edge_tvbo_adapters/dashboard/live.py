@@ -18,8 +18,7 @@ from edge_tvbo_adapters.dashboard.state import MAX_MESSAGE_SIZE, DashboardState,
 from edge_tvbo_adapters.mqtt.backoff import Backoff
 from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, ended_session
 from edge_tvbo_adapters.mqtt.session import Session, SessionState
-from edge_tvbo_adapters.mqtt.subscriber import topic_of
-from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
+from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id, topic_of
 
 log = logging.getLogger(__name__)
 

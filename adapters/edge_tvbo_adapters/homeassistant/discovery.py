@@ -46,7 +46,7 @@ from paho.mqtt.client import MQTTMessage
 from edge_tvbo.config.settings import HomeAssistant
 from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
 from edge_tvbo_adapters.homeassistant.entities import Entities, availability
-from edge_tvbo_adapters.mqtt.subscriber import topic_of
+from edge_tvbo_adapters.mqtt.topics import topic_of
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,10 @@ from edge_tvbo.messages.formatting import listed, named, significant
 from edge_tvbo_adapters.mqtt import tls
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, open_socket
 from edge_tvbo_adapters.mqtt.connection_problems import link_error, not_connected, unusable_files
+from edge_tvbo_adapters.mqtt.message_router import Route, matching, routes
 from edge_tvbo_adapters.mqtt.read_retained import read_retained
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
-from edge_tvbo_adapters.mqtt.subscriber import Route, matching, routes, topic_of
+from edge_tvbo_adapters.mqtt.topics import topic_of
 
 READ_TIMEOUT_S = 10.0  # longest wait for the retained documents of a running daemon
 ECHO_TIMEOUT_S = 1.0  # longest wait until a published message comes back

@@ -48,6 +48,7 @@ from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
 from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, no_acknowledgement
 from edge_tvbo_adapters.mqtt.former_documents import FormerDocuments
 from edge_tvbo_adapters.mqtt.input_silence import InputSilence
+from edge_tvbo_adapters.mqtt.message_router import MAX_DETAIL, MessageRouter
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.outbox import PACKET_OVERHEAD, Outbox
 from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher
@@ -56,9 +57,8 @@ from edge_tvbo_adapters.mqtt.request_queue import Rejection, RequestQueue
 from edge_tvbo_adapters.mqtt.second_daemon import MAX_DOCUMENT, SecondDaemon
 from edge_tvbo_adapters.mqtt.sender import Sender
 from edge_tvbo_adapters.mqtt.session import CONNACK_5_TIMEOUT_S, Session, SessionState
-from edge_tvbo_adapters.mqtt.subscriber import MAX_DETAIL, Subscriber, topic_of
 from edge_tvbo_adapters.mqtt.subscription import Refused, Subscription
-from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
+from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id, topic_of
 from edge_tvbo_adapters.mqtt.versions import NEW
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class MqttLink:
         self._second_daemon = second_daemon
         receivers = (requests, discovery, second_daemon)
         others = [each.put for each in receivers if each is not None]
-        self._subscriber = Subscriber(fields, others)
+        self._router = MessageRouter(fields, others)
         documents = {f"{self._base}/{field}/{level}" for field in fields for level in DOCUMENTS}
         self._outbox = Outbox(described=documents)
         self._publisher = Publisher(self._base, fields, self._outbox)
@@ -175,7 +175,7 @@ class MqttLink:
         self._outage = OutageLog(log, f"broker {mqtt.host}:{mqtt.port}")
         self._reconnection = Reconnection(mqtt, self._client_id, rng, self._outage, self._sender)
         health = second_daemon.topic if second_daemon else None
-        self._subscription = Subscription(self._subscriber.filters, requests, discovery, health)
+        self._subscription = Subscription(self._router.filters, requests, discovery, health)
         self._silence = InputSilence(mqtt.silence, fields)
         self._session: Session | None = None
         self._address: str | None = None  # the broker's address in the last session
@@ -299,7 +299,7 @@ class MqttLink:
             if is_debugged:
                 topic, _ = topic_of(message)
                 log.debug("received on %s: %d bytes", topic[:MAX_DETAIL], len(message.payload))
-            for event in self._subscriber.events(message, received, now):
+            for event in self._router.events(message, received, now):
                 if not message.retain:
                     self._silence.end(now)
                 yield event
@@ -547,7 +547,7 @@ class MqttLink:
     def _start_session(self, now: float) -> None:
         log.debug("broker %s:%d: connecting", self._mqtt.host, self._mqtt.port)
         max_payload = max(
-            self._subscriber.max_payload,
+            self._router.max_payload,
             self._discovery.max_size if self._discovery else 0,
             MAX_DOCUMENT if self._second_daemon else 0,
         )

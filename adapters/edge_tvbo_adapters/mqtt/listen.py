@@ -10,7 +10,7 @@ from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
 from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, link_error
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
-from edge_tvbo_adapters.mqtt.subscriber import topic_of
+from edge_tvbo_adapters.mqtt.topics import topic_of
 
 
 def listen(

@@ -12,7 +12,7 @@ from paho.mqtt.client import MQTTMessage
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.messages.documents import Decision, Health, RetainedState
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
-from edge_tvbo_adapters.mqtt.subscriber import topic_of
+from edge_tvbo_adapters.mqtt.topics import topic_of
 
 VALID_TIME = "1970-01-01T00:00:00Z"  # used if a document contains no time
 QUIET_S = 0.5  # after this time without a message, no more retained messages are expected

@@ -17,8 +17,9 @@ from paho.mqtt.client import MQTTMessage
 from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.documents import Request, Response, Transaction, Verb
 from edge_tvbo.messages.events import Unreadable
+from edge_tvbo_adapters.mqtt.message_router import MAX_DETAIL
 from edge_tvbo_adapters.mqtt.rate_limits import SenderLimits
-from edge_tvbo_adapters.mqtt.subscriber import MAX_DETAIL, topic_of
+from edge_tvbo_adapters.mqtt.topics import topic_of
 
 log = logging.getLogger(__name__)
 

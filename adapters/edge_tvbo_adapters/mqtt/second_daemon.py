@@ -18,7 +18,7 @@ from typing import Annotated, NamedTuple, Self
 import msgspec
 from paho.mqtt.client import MQTTMessage
 
-from edge_tvbo_adapters.mqtt.subscriber import topic_of
+from edge_tvbo_adapters.mqtt.topics import topic_of
 
 TOLERANCE_S = 5.0  # of a start time: documents are delayed, and `uptime_s` is in whole seconds
 MIN_APART_S = 20.0  # between documents; above TOLERANCE_S, so that repeated documents do not count

@@ -1,9 +1,10 @@
-"""Topics and activation payloads with placeholders such as `{sensor}`; the default client id."""
+"""Topics of messages, and texts with placeholders such as `{sensor}`; the default client id."""
 
 import re
 import socket
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,6 +12,9 @@ from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.sensor_ids import is_displayable
+
+if TYPE_CHECKING:
+    from paho.mqtt.client import MQTTMessage
 
 SENSOR_PLACE = "{sensor}"
 MAX_TOPIC_LENGTH = 65_535  # bytes; rule MQTT-4.7.3-3 of the MQTT standard
@@ -107,6 +111,17 @@ def default_client_id(instance: str) -> str:
     except OSError:
         machine = socket.gethostname().encode()
     return f"edge-tvbo-{instance}-{sha256(machine).hexdigest()[:8]}"
+
+
+def topic_of(message: "MQTTMessage") -> tuple[str, bool]:
+    """Return the topic of an MQTT message, and whether the topic is valid UTF-8.
+
+    An invalid byte becomes U+FFFD.
+    """
+    try:
+        return message.topic, True
+    except UnicodeDecodeError as error:
+        return error.object.decode(errors="replace"), False
 
 
 def _number(value: float) -> str:

@@ -1,7 +1,7 @@
 """Battery charges on a topic of their own and in the message of a reading."""
 
 import pytest
-from edge_tvbo_adapters.mqtt.subscriber import Subscriber
+from edge_tvbo_adapters.mqtt.message_router import MessageRouter
 from msgspec.structs import replace
 from support.mqtt_bytes import message
 from support.settings import field_settings
@@ -19,10 +19,8 @@ def events_of(batteries, topic, payload, *, retain=False):
     energy = EnergySettings(battery=batteries)
     reading = ("json", {"value": "t"})
     field = field_settings(("a",), "home/{sensor}", reading, scale=2.0, energy=energy)
-    subscriber = Subscriber({"f": field})
-    return [
-        event for _, event in subscriber.events(message(topic, payload, retain=retain), 5.0, 5.0)
-    ]
+    router = MessageRouter({"f": field})
+    return [event for _, event in router.events(message(topic, payload, retain=retain), 5.0, 5.0)]
 
 
 def test_one_message_can_be_a_reading_and_a_charge():
@@ -56,9 +54,9 @@ def test_one_charge_counts_for_all_sensors_that_are_probes_of_one_device():
     field = field_settings(
         ("a", "a-2"), "home/{sensor}", energy=EnergySettings(battery=SHARED), names={"a-2": "a"}
     )
-    subscriber = Subscriber({"f": replace(field, reading=None, readings=sources)})
+    router = MessageRouter({"f": replace(field, reading=None, readings=sources)})
 
-    events = subscriber.events(message("home/a", b'{"t1": 1, "t2": 2, "battery": 5}'), 5.0, 5.0)
+    events = router.events(message("home/a", b'{"t1": 1, "t2": 2, "battery": 5}'), 5.0, 5.0)
 
     assert [event for _, event in events] == [
         Reading("a", 1.0, 5.0, 5.0, stamped=False),
@@ -66,5 +64,5 @@ def test_one_charge_counts_for_all_sensors_that_are_probes_of_one_device():
         BatteryReported("a", 5.0, 5.0),
         BatteryReported("a-2", 5.0, 5.0),
     ]
-    unknown = subscriber.events(message("home/b", b'{"t1": 1, "t2": 2, "battery": 5}'), 5.0, 5.0)
+    unknown = router.events(message("home/b", b'{"t1": 1, "t2": 2, "battery": 5}'), 5.0, 5.0)
     assert not [event for _, event in unknown if isinstance(event, BatteryReported)]

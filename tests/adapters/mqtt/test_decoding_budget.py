@@ -4,7 +4,7 @@ import json
 
 import pytest
 from edge_tvbo_adapters.mqtt import rate_limits
-from edge_tvbo_adapters.mqtt.subscriber import Subscriber
+from edge_tvbo_adapters.mqtt.message_router import MessageRouter
 from edge_tvbo_adapters.payloads import make_codec
 from support.mqtt_bytes import message
 from support.settings import field_settings
@@ -39,7 +39,7 @@ def test_a_sensor_that_uses_up_its_decoding_time_is_rejected_and_others_are_not(
 
     monkeypatch.setattr(rate_limits, "perf_counter", lambda: clock())
     monkeypatch.setattr(rate_limits, "thread_time", clock)
-    receiver = Subscriber({"lab": FIELD})
+    receiver = MessageRouter({"lab": FIELD})
 
     def reason(sensor, now):
         ((_, event),) = receiver.events(message(f"lab/{sensor}", b"20"), 0.0, now)
@@ -60,7 +60,7 @@ def test_a_sensor_is_not_rejected_because_other_programs_had_the_processor(monke
         return elapsed
 
     monkeypatch.setattr(rate_limits, "perf_counter", wall)
-    receiver = Subscriber({"lab": FIELD})
+    receiver = MessageRouter({"lab": FIELD})
     for _ in range(20):
         ((_, event),) = receiver.events(message("lab/a", b"20"), 0.0, 1.0)
         assert event.value == 20.0

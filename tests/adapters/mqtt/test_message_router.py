@@ -1,6 +1,6 @@
 """Topics that several fields subscribe to: which fields get a message."""
 
-from edge_tvbo_adapters.mqtt.subscriber import Subscriber
+from edge_tvbo_adapters.mqtt.message_router import MessageRouter
 from support.mqtt_bytes import message
 from support.settings import field_settings
 
@@ -9,9 +9,9 @@ from edge_tvbo.messages.events import Reading, Unreadable
 TEMPERATURE, HUMIDITY = (("json", {"value": key}) for key in ("t", "rh"))
 
 
-def subscriber(**fields):
-    """Return a subscriber for fields of the topic home/{sensor}: name -> (sensors, payload)."""
-    return Subscriber(
+def router(**fields):
+    """Return a router for fields of the topic home/{sensor}: name -> (sensors, payload)."""
+    return MessageRouter(
         {
             name: field_settings(sensors, "home/{sensor}", payload)
             for name, (sensors, payload) in fields.items()
@@ -25,7 +25,7 @@ def events_of(receiver, sensor):
 
 
 def test_a_sensor_of_another_field_with_the_same_value_is_not_unknown():
-    floors = subscriber(up=(("attic",), TEMPERATURE), down=(("hall",), TEMPERATURE))
+    floors = router(up=(("attic",), TEMPERATURE), down=(("hall",), TEMPERATURE))
     attic = Reading("attic", 21.5, 5.0, 5.0, stamped=False)
     assert events_of(floors, "attic") == {"up": attic}
     assert list(events_of(floors, "cellar")) == ["up", "down"]
@@ -33,13 +33,13 @@ def test_a_sensor_of_another_field_with_the_same_value_is_not_unknown():
 
 def test_fields_that_name_the_same_value_differently_read_the_same_value():
     named = "tasmota", {"value": "Temperature", "timezone": "Europe/Berlin"}
-    floors = subscriber(up=(("attic",), named), down=(("hall",), ("tasmota", {})))
+    floors = router(up=(("attic",), named), down=(("hall",), ("tasmota", {})))
     read = message("home/attic", b'{"AM2301": {"Temperature": 21.5}, "TempUnit": "C"}')
     assert [name for name, _ in floors.events(read, 5.0, 5.0)] == ["up"]
 
 
 def test_fields_that_differ_in_the_unit_of_their_records_read_different_values():
-    rooms = subscriber(
+    rooms = router(
         heat=(("hall",), ("senml", {"unit": "Cel"})), damp=(("hal",), ("senml", {"unit": "%RH"}))
     )
     read = message("home/hal", b'[{"u": "Cel", "v": 21.5}, {"u": "%RH", "v": 48.0}]')
@@ -47,7 +47,7 @@ def test_fields_that_differ_in_the_unit_of_their_records_read_different_values()
 
 
 def test_a_sensor_that_only_the_other_quantity_lists_is_named():
-    rooms = subscriber(heat=(("hall",), TEMPERATURE), damp=(("hal",), HUMIDITY))
+    rooms = router(heat=(("hall",), TEMPERATURE), damp=(("hal",), HUMIDITY))
     assert {name: each.value for name, each in events_of(rooms, "hall").items()} == {
         "heat": 21.5,
         "damp": 48.0,
@@ -55,7 +55,7 @@ def test_a_sensor_that_only_the_other_quantity_lists_is_named():
 
 
 def test_a_message_of_another_device_is_not_blamed_on_the_format():
-    heat = subscriber(heat=(("hall",), TEMPERATURE))
+    heat = router(heat=(("hall",), TEMPERATURE))
     topics = "home/hall", "home/plug"
     events = [
         event for topic in topics for _, event in heat.events(message(topic, b"{}"), 5.0, 5.0)

@@ -1,4 +1,4 @@
-"""Subscriber: decodes each MQTT message into a reading, or into a reason to reject the message."""
+"""Message router: turns an MQTT message into readings of fields, or into reasons to reject it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -12,7 +12,7 @@ from edge_tvbo.errors import PayloadError
 from edge_tvbo.messages.events import BatteryReported, Event, Reading, Unreadable
 from edge_tvbo.messages.payloads import PayloadCodec
 from edge_tvbo_adapters.mqtt.rate_limits import MAX_DECODING_SHARE, SenderLimits
-from edge_tvbo_adapters.mqtt.topics import Template
+from edge_tvbo_adapters.mqtt.topics import Template, topic_of
 from edge_tvbo_adapters.payloads.of_field import battery_codec, reading_codec
 
 MAX_DETAIL = 200  # characters of a topic or an error text; the rest is cut off
@@ -20,8 +20,8 @@ UNKNOWN_SENSORS = ""  # stands for all sensors outside the field, which share on
 Receiver = Callable[[MQTTMessage, float], bool]
 
 
-class Subscriber:
-    """Decoder of MQTT messages, for the fields that have subscribed to their topics.
+class MessageRouter:
+    """Router of MQTT messages to the fields with a matching topic, which decodes the messages.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ class Subscriber:
         self.max_payload = max((each.max_payload for each in fields.values()), default=0)
 
     def filters(self) -> list[str]:
-        """Return the topic filters of all fields of the subscriber, without duplicates."""
+        """Return the topic filters of the routes of all fields, without duplicates."""
         return list(dict.fromkeys(route.template.filter for route in self._routes))
 
     def events(
         self, message: MQTTMessage, received: float, now: float
     ) -> Sequence[tuple[str, Event]]:
-        """Return a pair ``(field, event)`` for each field that has subscribed to the topic.
+        """Return a pair ``(field, event)`` for each field with a route that matches the message.
 
         `received` is the wall time, s since 1970, and `now` the monotonic time, s.
         """
@@ -66,7 +66,7 @@ class Subscriber:
         return events
 
     def _look_up(self, message: MQTTMessage, now: float) -> Sequence["Match"]:
-        """Return the subscriber's matches for a message whose topic has no stored matches.
+        """Return the router's matches for a message whose topic has no stored matches.
 
         If the sensor in the topic is known, the matches are stored for the next message. If one of
         the `others` has processed the message, there are no matches.
@@ -130,7 +130,7 @@ class Route:
         self._limits = {each: SenderLimits(field.max_rate) for each in senders}
 
     def sensor(self, topic: str) -> str | None:
-        """Return the id of the sensor in `topic`; None if the subscribed route does not match it.
+        """Return the id of the sensor in `topic`; None if the route does not match it.
 
         The topic contains the name of the sensor, which can differ from the sensor's id.
 
@@ -145,11 +145,11 @@ class Route:
         return UNKNOWN_SENSORS if name in self._others else name
 
     def has_sensor(self, sensor: str) -> bool:
-        """Return whether the subscriber's route receives messages of `sensor`."""
+        """Return whether the route receives messages of `sensor`."""
         return sensor != UNKNOWN_SENSORS and sensor in self._limits
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
-        """Return the reading in a subscribed message, or the reason to reject the message."""
+        """Return the reading in a message on the route, or the reason to reject the message."""
         limits = self._limits.get(sensor) or self._limits[UNKNOWN_SENSORS]
         if not limits.allows(now):
             text = f"more than {self._max_rate:g} messages per second"
@@ -205,7 +205,7 @@ class BatteryRoute(Route):
         self._is_shared = bool(sharing)
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
-        """Return the charge in a subscribed message, or the reason to reject the message."""
+        """Return the charge in a message on the route, or the reason to reject the message."""
         match super().event(sensor, message, received, now):
             case Reading() if self._is_shared and not self.has_sensor(sensor):
                 return None
@@ -218,14 +218,14 @@ class BatteryRoute(Route):
 
 
 class Match(NamedTuple):
-    """A subscriber's route that matches a topic, and the sensor in that topic."""
+    """A route of the message router that matches a topic, and the sensor in that topic."""
 
     route: Route
     sensor: str
 
 
 def routes(name: str, field: FieldSettings) -> list[Route]:
-    """Return the routes of a field to which the subscriber listens.
+    """Return the routes of a field for the message router.
 
     Each source of readings has one route. If the field has a topic for the charges of batteries,
     more routes follow:
@@ -255,7 +255,7 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
 
 
 def matching(routes: Iterable[Route], topic: str) -> list[Match]:
-    """Return the subscribed routes that match a topic, each with the sensor in the topic.
+    """Return the routes that match a topic, each with the sensor in the topic.
 
     Several routes can match the same topic, for example one for sensors on batteries, and one for
     sensors on mains power. The sensor in the topic may belong to only some of the matching routes.
@@ -273,17 +273,6 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
         for route, sensor in matches
         if route.has_sensor(sensor) or (route.name not in fields and route.decodes not in decoded)
     ]
-
-
-def topic_of(message: MQTTMessage) -> tuple[str, bool]:
-    """Return the topic of a message to the subscriber, and whether the topic is valid UTF-8.
-
-    An invalid byte becomes U+FFFD.
-    """
-    try:
-        return message.topic, True
-    except UnicodeDecodeError as error:
-        return error.object.decode(errors="replace"), False
 
 
 def _unreadable(message: MQTTMessage, reason: str, detail: str) -> Unreadable:

@@ -7,7 +7,7 @@ import logging
 from functools import cache
 from math import isfinite
 
-from edge_tvbo_adapters.mqtt.subscriber import MAX_DETAIL, Subscriber
+from edge_tvbo_adapters.mqtt.message_router import MAX_DETAIL, MessageRouter
 from fuzz.fuzzing import main
 from support.controllers import controller_settings
 from support.mqtt_bytes import message
@@ -46,7 +46,7 @@ def check(data: bytes) -> None:
     logging.disable()
     flags, (topic, _, payload) = data[:1], data[1:].partition(b"\n")
     received = message(topic, payload, retain=bool(flags and flags[0] & 1))
-    for field, event in Subscriber(_fields()).events(received, NOW, 0.0):
+    for field, event in MessageRouter(_fields()).events(received, NOW, 0.0):
         assert field in FIELDS
         assert isinstance(event, Reading | Unreadable)
         if isinstance(event, Reading):
@@ -85,4 +85,4 @@ def _begun() -> bytes:
 
 
 if __name__ == "__main__":
-    main("fuzz_subscriber")
+    main("fuzz_message_router")

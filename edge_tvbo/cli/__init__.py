@@ -27,7 +27,7 @@ SECTIONS = {  # commands as --help lists them, each with the module that defines
         "why": "why",
         "dashboard": "dashboard",
         "config": "daemon",
-        "report": "daemon",
+        "report": "bug_report",
         "ha": "homeassistant",
         "precompile": "precompile",
     },

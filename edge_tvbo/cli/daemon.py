@@ -1,4 +1,4 @@
-"""Commands that run the daemon, check and describe its settings, and print a bug report."""
+"""Commands that run the daemon, and that check and describe its settings."""
 
 import faulthandler
 import logging
@@ -183,23 +183,6 @@ def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterato
             code = f" [{result.code}]" if result.code else ""
             click.echo(f"{result.label}  {result.text}{code}")
         yield result
-
-
-@click.command()
-@click.argument("config", type=click.Path(path_type=Path))
-def report(config: Path) -> None:
-    """Print a bug report without secrets.
-
-    The report contains versions, the settings of CONFIG, and the counters and last decisions of its
-    daemon. Only numbers, times, words from fixed lists, units, topics and sensor ids are shown;
-    all other values are replaced by ***. Read the report before you publish it.
-    """
-    from edge_tvbo_adapters.storage.file_store import FileStore
-    from edge_tvbo_adapters.storage.history_reader import HistoryReader
-
-    from edge_tvbo.setup import bug_report
-
-    click.echo(bug_report.report(config, settings_of, FileStore, HistoryReader))
 
 
 @click.group()

@@ -71,7 +71,7 @@ from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.alert_notices import LocalTime, in_utc
 from edge_tvbo.control.alerts import check_levels
 from edge_tvbo.control.fact_text import ineligible_text
-from edge_tvbo.control.fault_text import fault_text, limit_text
+from edge_tvbo.control.fault_text import fault_limit_text, fault_text
 from edge_tvbo.control.field_state import FieldState
 from edge_tvbo.control.live_state import LiveState
 from edge_tvbo.control.reading_handler import ReadingHandler, Reply, reply_record
@@ -312,8 +312,8 @@ class Controller:
 
     @property
     def fault_limit(self) -> str:
-        """Why the controller's fault detector reports no further fault; "" if it reports faults."""
-        return limit_text(self._state.faults)
+        """Why this controller reports no further faults, in words; "" if it reports faults."""
+        return fault_limit_text(self._state.faults)
 
     def is_ignored(self, sensor: str) -> bool:
         """Return whether the controller ignores `sensor` because of a command."""

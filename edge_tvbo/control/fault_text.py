@@ -43,10 +43,10 @@ def fault_notice(name: str, arm: int, faults: FaultDetector, quantities: Quantit
     if fault is None:
         return notice_text("sensor-agrees", name)
     text = f"{name} seems to be faulty: {fault_text(fault, quantities)}; {_measure(arm, faults)}"
-    return "; ".join(filter(None, [text, limit_text(faults)]))
+    return "; ".join(filter(None, [text, fault_limit_text(faults)]))
 
 
-def limit_text(faults: FaultDetector) -> str:
+def fault_limit_text(faults: FaultDetector) -> str:
     """Return why no further fault is reported, in words; "" if faults are reported."""
     if not faults.limit_reached:
         return ""

@@ -313,7 +313,10 @@ class MqttLink:
             yield ActivationUndelivered(activation.sensor, activation.interval, left)
 
     def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
-        """Yield each command that users sent over the MQTT link; answer the invalid commands."""
+        """Yield the users' commands that the MQTT link has queued, and the reasons for rejections.
+
+        The link publishes the responses to the rejected commands.
+        """
         for each in self._requests.take() if self._requests else ():
             if not isinstance(each, Rejection):
                 yield each

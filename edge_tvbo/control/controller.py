@@ -335,6 +335,14 @@ class Controller:
             return not state.paused
         return bool((state.energy.affordable() & ~state.ignored.mask).any())
 
+    @property
+    def charges_unknown(self) -> bool:
+        """Whether the controller charges its energy budget for unknown intervals after a kill.
+
+        It does not if the snapshot is of a process that charged no activation to a budget.
+        """
+        return self._state.energy is not None and self._state.charged_before
+
     def can_afford(self, sensor: str) -> bool:
         """Return whether the controller's budgets and the battery allow activating `sensor`."""
         energy = self._state.energy
@@ -450,7 +458,7 @@ class Controller:
             state.skipped = 0  # that process may have begun an interval after these
         continued = not state.begun and state.activations.left > 0
         state.activations.left = state.activations.left if state.begun else 0
-        if state.energy and self.settings.sends_commands:
+        if state.energy and self.charges_unknown:
             state.energy.add_unknown_spending(unknown + continued)
 
     # --- the interval ---------------------------------------------------------------------------

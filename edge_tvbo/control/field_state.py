@@ -90,6 +90,8 @@ class FieldState:
         self.alerts = AlertNotices.from_settings(
             settings, field, self.hotspots, self.filter, local_time
         )
+        # Whether the process before a restart charged its activations to the energy budget:
+        self.charged_before = settings.sends_commands
         self._removed_alert: dict[str, Any] = {}  # without settings; its end is not announced yet
         self.activations = Activations(settings)
         self.interval = -1
@@ -290,6 +292,7 @@ class FieldState:
         self.activations.resumed = list(self.activations.awaited)
         self._unit = self._unit or _unit(state)
         self.former_unit = _unit(state, "former_unit")
+        self.charged_before = _charges_energy(state)
         self._removed_alert = removed_alert
 
     def restore_partial(self, blob: bytes) -> int:
@@ -336,6 +339,7 @@ class FieldState:
         self.policy.resets = resets
         self.model_time, self.clock_set_forward = model_time, clock_set_forward
         self.skipped = skipped
+        self.charged_before = _charges_energy(state)
         self._removed_alert = removed_alert
         if changed_from:
             if self.alerts:
@@ -451,6 +455,14 @@ def _unit(state: dict[str, Any], key: str = "unit") -> str:
     if not isinstance(unit, str):
         raise SnapshotError(f"The snapshot's '{key}' is not a text.")
     return unit
+
+
+def _charges_energy(state: dict[str, Any]) -> bool:
+    """Return whether the field whose snapshot is `state` charged activations to energy budgets.
+
+    It did not if it had no energy settings, or if it only recommended sensors (mode "advise").
+    """
+    return "energy" in state and "own_count" not in state
 
 
 def _without_values(state: dict[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def log_charge(name: str, controller: Controller, unknown: int) -> None:
     """Log that a restored controller charges its energy budgets for `unknown` intervals, if any."""
     settings = controller.settings
     is_limited = settings.energy is not None and settings.energy.limits_activations
-    if unknown and settings.sends_commands and is_limited:
+    if unknown and controller.charges_unknown and is_limited:
         log.info(
             "state: the daemon did not stop normally, and may have activated sensors of the field "
             "%s after it stored this state: the energy budgets are charged for %s",

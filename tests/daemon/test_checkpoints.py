@@ -620,6 +620,35 @@ def test_a_power_cut_costs_only_the_intervals_until_a_checkpoint_was_due(
     assert f"are charged for {charged} intervals" in caplog.text
 
 
+@pytest.mark.parametrize("former", [None, 600.0])
+def test_a_new_energy_budget_is_not_charged_for_intervals_of_a_process_without_a_budget(
+    timed, caplog, former
+):
+    """A field with the interval "on-reading" reserves 10 000 numbers or more."""
+    caplog.set_level(logging.INFO)
+    stored, energy = [], EnergySettings(field_budget=100.0)
+    length = {"on_reading": True} if former is None else {"interval": former}
+    Life(timed, stored, every=former, **length).handle(IntervalElapsed(timed.now.wall))
+    timed.reboot(36_000.0)
+    after = Life(timed, stored, energy=energy, interval=600.0)
+    assert len(after.live(86_000.0)) == 100
+    assert after.controller.health().energy.spent == 100.0
+    assert "are charged" not in caplog.text
+
+
+@pytest.mark.parametrize("advised_before", [False, True])
+def test_a_kill_is_charged_if_the_killed_process_sent_commands(timed, caplog, advised_before):
+    caplog.set_level(logging.INFO)
+    stored, energy = [], EnergySettings(field_budget=100.0)
+    limits = {"energy": energy, "interval": 600.0}
+    Life(timed, stored, recommends=advised_before, **limits)
+    timed.reboot(36_000.0)
+    after = Life(timed, stored, recommends=not advised_before, **limits)
+    after.handle(IntervalElapsed(timed.now.wall))
+    assert after.controller.health().energy.spent == (1.0 if advised_before else 4.0)
+    assert ("are charged" in caplog.text) is not advised_before
+
+
 # --- an awaited reply -----------------------------------------------------------------------------
 
 

@@ -51,8 +51,10 @@ class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def without_readings(self) -> "ControllerState":
         """Return a copy of the controller state in which no sensor has sent a reading."""
-        never, none = [-inf] * len(self.last_at), [nan] * len(self.last_at)
-        return replace(self, last_at=never, last_received=never, last_value=none)
+        M = len(self.last_at)
+        return replace(  # three lists, because the reading filter changes each of them
+            self, last_at=[-inf] * M, last_received=[-inf] * M, last_value=[nan] * M
+        )
 
     @property
     def filter_state(self) -> tuple[list[float], list[float], list[float], float]:

@@ -92,6 +92,18 @@ def test_an_alert_in_the_former_unit_ends_with_the_first_reading_below_the_new_t
     assert (alert.active, alert.threshold, alert.readings) == (False, 72.0, {})
 
 
+def test_after_a_change_of_the_unit_a_reading_is_compared_with_the_time_of_the_last_measurement():
+    """Both readings arrive 30 s after they were measured, and the second one arrives twice."""
+    before = controller_of("°C")
+    live(before, 4, 20.0)
+    after = changed(before, "°F", center=68.0, threshold=72.0)
+    for at, value in ((500.0, 67.0), (520.0, 67.5), (520.0, 67.5)):
+        after.handle(Reading("a", value, at, at + 30.0))
+    new = after.health().refused.get("duplicate", 0) - before.health().refused.get("duplicate", 0)
+    assert (after.policy.observations, new) == (2, 1)
+    assert "late" not in after.health().refused
+
+
 @pytest.mark.parametrize(
     ("units", "observations"),
     [

@@ -262,6 +262,7 @@ class FieldState:
         ratio = self._interval_ratio(state)
         model_time = _model_time(state)
         recalled = read_names(state, "recalled") if "recalled" in state else None
+        resets = _count(state, "resets")
         removed_alert = {} if self.alerts else announced_alert(state, len(self.sensors))
         self.filter.check(*held.filter_state)
         parts = self._parts(state)
@@ -269,6 +270,7 @@ class FieldState:
         for part in parts:
             part.check(state)
         self.policy.restore(read_bytes(state, "policy"))
+        self.policy.resets = max(resets, self.policy.resets)  # a policy may not store them
         for part in parts:
             part.restore(state)
         self._restore_sensors(held)

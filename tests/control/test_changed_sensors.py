@@ -429,3 +429,14 @@ def test_carried_times_are_shifted_with_the_clock():
     received = kept.last_readings()["a"].received
     kept.handle(ClockStepped(7.0, 1000.0))
     assert kept.last_readings()["a"].received == received + 7.0
+
+
+def test_the_count_of_resets_survives_a_change_to_a_policy_without_a_model_and_a_restart():
+    before = controller_of(alert=None)
+    before.handle(ResetRequested(0.0))
+    changed, restarted = (controller_of(policy="round-robin", alert=None) for _ in range(2))
+    changed.restore_partial(before.snapshot())
+    restarted.restore(changed.snapshot())
+    assert counters(restarted.snapshot()).resets == 1
+    restarted.restore_live(changed.live())
+    assert restarted.digest() == changed.digest()  # otherwise, no event journal would be used

@@ -423,13 +423,14 @@ class FaultDetector:
         for arm in self._sensors if self._mode == "off" else ():
             self.forget(arm)
 
-    def continue_backoff(self, interval: int, ratio: float) -> None:
+    def continue_backoff(self, before: int, interval: int, ratio: float) -> None:
         """Compute, after a restart or a reload, when each faulty sensor is tried again.
 
-        `interval` is the last interval before the restart; see `retry_after`.
+        `before` is the last interval before the restart, and the numbers up to `interval` are
+        skipped; see `retry_after`.
         """
         for fault in self._faults:
-            fault.retry = retry_after(interval, fault.retry, ratio, self._max_backoff)
+            fault.retry = retry_after(before, interval, fault.retry, ratio, self._max_backoff)
 
     def _completed(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return the faults in `state`, with initial values for the arrays that `state` lacks."""

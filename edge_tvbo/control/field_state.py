@@ -110,6 +110,7 @@ class FieldState:
         self.last_reset: str | None = None
         self.rejected: dict[str, int] = {}
         self.former_unit = ""  # the unit that retained documents on the broker may still have
+        self._used_before: int | None = None  # `used` in the restored snapshot; None if unknown
         self._backoff_ratio = 1.0  # former interval / present interval, after a restore
         self._unit = field.unit  # unit of the stored values; "" if no unit was ever configured
 
@@ -228,6 +229,8 @@ class FieldState:
             state["clock_set_forward"] = 1
         if self.skipped:
             state["skipped"] = self.skipped
+        if self.used != self.interval + self.skipped:  # numbers were reserved
+            state["used"] = self.used
         if self.undelivered:
             state["undelivered"] = self.undelivered
         if self.activations.awaited:
@@ -262,7 +265,7 @@ class FieldState:
         ratio = self._interval_ratio(state)
         model_time = _model_time(state)
         recalled = read_names(state, "recalled") if "recalled" in state else None
-        resets = _count(state, "resets")
+        resets, used = _count(state, "resets"), _used(state, held)
         removed_alert = {} if self.alerts else announced_alert(state, len(self.sensors))
         self.filter.check(*held.filter_state)
         parts = self._parts(state)
@@ -276,7 +279,8 @@ class FieldState:
         self._restore_sensors(held)
         self._restore_counters(held, undelivered)
         self.interval, self.skipped = held.interval, skipped
-        self.used = held.interval + skipped
+        self.used = held.interval + skipped if used is None else used
+        self._used_before = used
         self.began = held.began
         self.selected = held.selected
         self.model_time, self.clock_set_forward = model_time, clock_set_forward
@@ -313,7 +317,7 @@ class FieldState:
         clock_set_forward = bool(_count(state, "clock_set_forward"))
         ratio = self._interval_ratio(state)
         model_time = _model_time(state)
-        resets = _count(state, "resets")
+        resets, used = _count(state, "resets"), _used(state, held)
         policy = read_bytes(state, "policy")
         removed_alert = {} if self.alerts else announced_alert(state, len(self.sensors))
         changed_from = self._former_unit(state)
@@ -341,6 +345,7 @@ class FieldState:
         self.policy.resets = resets
         self.model_time, self.clock_set_forward = model_time, clock_set_forward
         self.skipped = skipped
+        self._used_before = used
         self.charged_before = _charges_energy(state)
         self._removed_alert = removed_alert
         if changed_from:
@@ -353,14 +358,15 @@ class FieldState:
     def reserve_numbers(self, interval: int) -> None:
         """Treat all interval numbers up to `interval` as used, and continue the back-offs.
 
-        The back-offs are also converted to the present length of an interval, and limited. This
-        requires the present interval number, which `restore` may not know: after the sensors have
-        changed, a snapshot does not contain the number until the next interval begins.
+        After `restore`, the back-offs are postponed by the numbers that are now skipped, because no
+        time passes with these numbers. The back-offs are also converted to the present length of an
+        interval, and limited.
         """
         self.used = max(self.used, interval)
-        self.health.continue_backoff(self.used, self._backoff_ratio)
-        self.faults.continue_backoff(self.used, self._backoff_ratio)
-        self._backoff_ratio = 1.0
+        before = self.used if self._used_before is None else min(self._used_before, self.used)
+        self.health.continue_backoff(before, self.used, self._backoff_ratio)
+        self.faults.continue_backoff(before, self.used, self._backoff_ratio)
+        self._used_before, self._backoff_ratio = None, 1.0
 
     def _undelivered_after_restart(self) -> list[int]:
         """Return the awaited sensors whose activations count as undelivered after a restart.
@@ -476,6 +482,17 @@ def _without_values(state: dict[str, Any]) -> dict[str, Any]:
 def _count(state: dict[str, Any], key: str) -> int:
     """Return a count in the snapshot of a field state; 0 if the snapshot does not contain it."""
     return read_count(state, key) if key in state else 0
+
+
+def _used(state: dict[str, Any], held: ControllerState) -> int | None:
+    """Return the highest used number in the snapshot of a field state; None if it is unknown.
+
+    `held` is the controller state in the snapshot. A snapshot of an old version does not contain
+    the numbers that were reserved after its last interval.
+    """
+    if held.interval < 0 and "used" not in state:
+        return None
+    return max(held.interval + _count(state, "skipped"), _count(state, "used"))
 
 
 def _model_time(state: dict[str, Any]) -> float | None:

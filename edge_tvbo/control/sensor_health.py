@@ -227,10 +227,10 @@ class SensorHealth:
         self._count = sum(each.misses > 0 for each in self._sensors)
         self._turn = int(state["turn"]) - 1
 
-    def continue_backoff(self, interval: int, ratio: float) -> None:
+    def continue_backoff(self, before: int, interval: int, ratio: float) -> None:
         """Continue the back-off of each unresponsive sensor after `interval`; see `retry_after`."""
         for sensor in self._sensors:
-            sensor.retry = retry_after(interval, sensor.retry, ratio, self._max_backoff)
+            sensor.retry = retry_after(before, interval, sensor.retry, ratio, self._max_backoff)
 
     def _completed(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return the health `state`, with zeros for the arrays that old versions did not store."""
@@ -245,23 +245,24 @@ class SensorHealth:
         }
 
 
-def retry_after(interval: int, retry: int, ratio: float, max_backoff: int) -> int:
+def retry_after(before: int, interval: int, retry: int, ratio: float, max_backoff: int) -> int:
     """Return the first interval after a back-off that was running at a restart or reload.
 
-    `interval` is the last interval before the restart, and `retry` is the first interval after the
-    back-off, counted in intervals of the former length. One former interval lasts `ratio` present
-    intervals. The back-off ends at the same time as without the restart, rounded up to whole
-    intervals. However, it lasts for at most `max_backoff` more intervals.
+    `before` is the last interval before the restart, and `retry` is the first interval after the
+    back-off, counted in intervals of the former length. The numbers above `before`, up to
+    `interval`, are skipped. One former interval lasts `ratio` present intervals. The back-off ends
+    at the same time as without the restart, rounded up to whole intervals. However, it lasts for at
+    most `max_backoff` more intervals.
 
-    >>> retry_after(99, 103, ratio=10.0, max_backoff=64)
+    >>> retry_after(99, 99, 103, ratio=10.0, max_backoff=64)
     130
-    >>> retry_after(99, 130, ratio=0.1, max_backoff=64)
-    103
+    >>> retry_after(99, 107, 130, ratio=0.1, max_backoff=64)
+    111
     """
-    first = interval + 1
-    if retry <= first:
+    left = retry - (before + 1)
+    if left <= 0:
         return retry
-    return first + ceil(min((retry - first) * ratio - ROUNDING, max_backoff))
+    return interval + 1 + ceil(min(left * ratio - ROUNDING, max_backoff))
 
 
 def _is_chance(sensor: SensorRecord) -> bool:

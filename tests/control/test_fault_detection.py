@@ -266,7 +266,7 @@ def test_restored_detector_continues_bit_by_bit(seed, cut):
     state = first.snapshot()
     second.check(state)
     second.restore(state)
-    second.continue_backoff(cut, 1.0)
+    second.continue_backoff(cut, cut, 1.0)
     feed(second, steps[cut:], value)
     for name, array in whole.snapshot().items():
         np.testing.assert_array_equal(array, second.snapshot()[name])
@@ -278,7 +278,7 @@ def test_a_faulty_sensor_waits_as_long_after_a_change_of_the_interval(ratio, lef
     steps = readings(np.random.default_rng(8), 400)
     feed(detector, steps, lambda t, arm, error: 21.0 if arm == 1 and t > 50 else 20.0 + error)
     begun = detector.retry_interval(1) - 1 - 16
-    detector.continue_backoff(begun, ratio)
+    detector.continue_backoff(begun, begun, ratio)
     assert detector.retry_interval(1) == begun + 1 + left
 
 

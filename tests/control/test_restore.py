@@ -217,3 +217,28 @@ def test_damaged_snapshot_changes_nothing_or_is_valid(data):
     except SnapshotError:
         assert other.snapshot() == before
     msgspec.json.encode(other.health())
+
+
+@pytest.mark.usefixtures("first_timeout_counts")
+@pytest.mark.parametrize("restore", [Controller.restore, Controller.restore_partial])
+@pytest.mark.parametrize("restarts", [1, 3])
+@pytest.mark.parametrize("reserved", [8, 500])
+def test_a_backoff_is_not_shortened_by_numbers_that_a_kill_skips(restore, restarts, reserved):
+    """A killed process has reserved numbers, whose intervals did not pass."""
+    stopped, going_on = (controller_of("static", max_backoff=64) for _ in range(2))
+    for each in (stopped, going_on):
+        each.handle(IntervalElapsed(0.0))
+        for _ in range(6):
+            each.handle(DeadlineElapsed(each.interval, 600.0 * each.used + 20))
+            intervals_until_selected("a", each)
+        each.handle(DeadlineElapsed(each.interval, 600.0 * each.used + 20))
+    expected = intervals_until_selected("a", going_on)
+    assert expected > 8
+
+    controller = stopped
+    for _ in range(restarts):  # no interval begins in between
+        before, controller = controller, controller_of("static", max_backoff=64)
+        restore(controller, before.snapshot())
+        controller.reserve_numbers(before.used + reserved)
+
+    assert intervals_until_selected("a", controller) == expected

@@ -101,7 +101,7 @@ def test_restored_health_continues_as_the_original(before, after):
     state = one.snapshot()
     other.check(state)
     other.restore({name: np.copy(value) for name, value in state.items()})
-    other.continue_backoff(interval, 1.0)
+    other.continue_backoff(interval, interval, 1.0)
     assert other.is_implausible(0)
     for health in (one, other):
         follow(health, after, arm=1)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edge_tvbo.setup.config_template import FieldValues
     from edge_tvbo.setup.quantities import Quantity
     from edge_tvbo.setup.sensor_discovery import SensorDiscovery
-    from edge_tvbo.setup.sensor_groups import SensorGroup
+    from edge_tvbo.setup.sensor_groups import OtherUnit, SensorGroup
 
 # `init` prints the first groups, up to this number. It also prints all further groups with the
 # quantity of the first group, or with a quantity that the user wants.
@@ -176,6 +176,7 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
     readings: dict[str, float] = {}
     sent: dict[str, float] = {}  # the readings that are converted, before their conversion
     unusable: set[str] = set()  # sensors whose readings seem to be in another unit
+    others: dict[tuple[str, OtherUnit], list[SensorGroup]] = {}  # the groups of these sensors
     seen: dict[tuple[str, str], str] = {}  # the first integration of each topic and sensor
     for group in groups:
         names = [
@@ -198,7 +199,7 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
             )
         elif sensors and (other := sensor_groups.other_unit(group, right, unit)):
             unusable.update(sensors)
-            click.echo(sensor_groups.other_unit_text(group, right, unit, other), err=True)
+            others.setdefault((group.integration, other), []).append(group)
         if sensors:
             sources.append(
                 SourceValues(
@@ -212,6 +213,8 @@ def _field_of_groups(groups: "list[SensorGroup]", answers: Answers) -> "FieldVal
                     activate=group.activate,
                 )
             )
+    for (_, other), found in others.items():
+        click.echo(sensor_groups.other_unit_text(found, groups, right, unit, other), err=True)
     usable = {sensor: value for sensor, value in readings.items() if sensor not in unusable}
     every = replace(right, readings=usable or readings)
     for text in sensor_groups.in_other_units(every, unit, sent):

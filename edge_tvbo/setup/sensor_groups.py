@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from edge_tvbo.control.units import OTHER_UNITS
-from edge_tvbo.messages.formatting import counted, may_be_same_unit
+from edge_tvbo.messages.formatting import counted, listed, may_be_same_unit
 from edge_tvbo.messages.payloads import Activation
 from edge_tvbo.messages.sensor_ids import is_displayable
 from edge_tvbo.setup.quantities import (
@@ -176,7 +176,7 @@ class OtherUnit(NamedTuple):
     @property
     def settings(self) -> str:
         """The settings of a source that convert from this unit to the field's unit."""
-        return f"scale = {1.0 / self.factor:.5g} and offset = {-self.shift / self.factor:.5g}"
+        return f"scale = {1.0 / self.factor:.5g} and offset = {0.0 - self.shift / self.factor:.5g}"
 
     def converted(self, value: float) -> float:
         """Return a value in this unit, converted to the field's unit."""
@@ -275,15 +275,35 @@ def other_unit(group: SensorGroup, right: SensorGroup, unit: str) -> OtherUnit |
     return next((each for each in others if _is_near(each.converted(group.center), right)), None)
 
 
-def other_unit_text(group: SensorGroup, right: SensorGroup, unit: str, other: OtherUnit) -> str:
-    """Return a text about a group that seems to use the unit `other`; see `other_unit`."""
-    center = group.center
+def other_unit_text(
+    found: Sequence[SensorGroup],
+    groups: Sequence[SensorGroup],
+    right: SensorGroup,
+    unit: str,
+    other: OtherUnit,
+) -> str:
+    """Return a text about the groups `found`, which seem to use the unit `other`; see `other_unit`.
+
+    The groups `found` are of one integration, and `groups` are all groups of the field. If the
+    field has further groups of this integration, the text names the sensors: in ESPHome, for
+    example, each device is a group.
+    """
+    center = median(value for each in found for value in each.readings.values())
     return (
-        f"Sensors of {source_name(group.integration)} seem to send {other.name}: their median is "
+        f"Sensors of {_sensors_text(found, groups)} seem to send {other.name}: their median is "
         f"{center:.4g}, and {center:.4g} {other.name} are {other.converted(center):.4g} {unit}. "
-        f"The median of {source_name(right.integration)} is {right.center:.4g} {unit}. If the "
+        f"The median of {_sensors_text([right], groups)} is {right.center:.4g} {unit}. If the "
         f"sensors send {other.name}, add {other.settings} to their source in the file."
     )
+
+
+def _sensors_text(some: Sequence[SensorGroup], groups: Sequence[SensorGroup]) -> str:
+    """Return the integration of `some` groups, and their sensors if it has further groups."""
+    integration = some[0].integration
+    text = source_name(integration)
+    if len(some) == sum(each.integration == integration for each in groups):
+        return text
+    return f"{text} ({listed(shown(name) for each in some for name in each.readings)})"
 
 
 def unconverted_text(group: SensorGroup, unit: str) -> str | None:

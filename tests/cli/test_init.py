@@ -1053,6 +1053,30 @@ def test_an_integration_in_another_unit_is_named_with_the_settings_that_convert_
     assert "The reading of " not in made.stderr  # no sensor is named a second time
 
 
+def test_sensors_of_one_integration_in_two_units_are_named(init_with):
+    """Each device of ESPHome has a source of its own, to which the settings must be added."""
+    values = {"attic": 20.0, "hall": 69.8, "office": 22.0, "porch": 73.4, "shed": 24.0}
+    messages = {f"{k}/sensor/{k}_temperature/state": str(value) for k, value in values.items()}
+
+    made, path = init_with(messages)
+
+    (line,) = [each for each in made.stderr.splitlines() if "seem to send" in each]
+    assert line == (
+        "Sensors of esphome (hall, porch) seem to send °F: their median is 71.6, and 71.6 °F are"
+        " 22 °C. The median of esphome (attic) is 20 °C. If the sensors send °F, add"
+        " scale = 0.55556 and offset = -17.778 to their source in the file."
+    )
+    (field,) = settings_of(path).fields.values()
+    assert field.kernel.mean == 22.0
+
+
+def test_settings_without_an_offset_have_the_offset_0(init_with):
+    messages = {f"zigbee2mqtt/z{n}": json.dumps({"humidity": 50 + n}) for n in range(3)}
+    messages |= {f"home/p{n}/humidity": str(0.5 + 0.01 * n) for n in range(3)}
+    made, _ = init_with(messages, "--quantity", "humidity")
+    assert "add scale = 100 and offset = 0 to their source" in made.stderr
+
+
 def test_readings_in_a_unit_that_is_not_the_usual_one_are_named_as_not_converted(init_with):
     made, path = init_with(ZIGBEE, "--unit", "°F")
     (field,) = settings_of(path).fields.values()

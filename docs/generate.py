@@ -218,8 +218,8 @@ EVENTS: dict[NoticeKind, str] = {
     "sensor-used": '`cmd/ignore` with `"ignored": false` has put an ignored sensor back into use',
     "some-back": "after `all-suspect`, a sensor has sent a reading, or an ignored sensor is used"
     " again",
-    "state-removed": "the lock file of the stored state was removed while the daemon was running,"
-    " perhaps together with the state directory; the daemon has created both again",
+    "state-removed": "the lock file of the stored state was removed or replaced while the daemon"
+    " was running, perhaps together with the state directory; the daemon has locked it again",
     "threshold-set": "`cmd/threshold` has changed the threshold of the alert",
 }
 OF_DAEMON = (

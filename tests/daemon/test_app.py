@@ -128,7 +128,26 @@ def test_a_removed_state_directory_is_created_and_locked_again(settings, monkeyp
         daemon.stop()
     (notice,) = [each.args[0] for each in announce.call_args_list]
     assert notice.event == "state-removed"
-    assert f"{state.dir}/pi.lock was removed while the daemon was running" in notice.text
+    assert (
+        f"{state.dir}/pi.lock was removed or replaced while the daemon was running" in notice.text
+    )
+
+
+def test_a_removed_working_directory_does_not_end_the_daemon(settings, monkeypatch, tmp_path):
+    """Its state directory is relative to it, if the path of the configuration is relative."""
+    home = tmp_path / "home"
+    home.mkdir()
+    given = settings()
+    monkeypatch.chdir(home)
+    given = replace(given, state=replace(given.state, dir="state"))
+    with closing(StateLock()) as lock:
+        daemon = build_daemon(given, make_surroundings(), lock=lock)
+        lock.hold("state", "pi")
+        daemon.start()
+        shutil.rmtree(home)
+        daemon.checkpoints.service(inf)
+        assert daemon.checkpoints.failing
+        daemon.stop()
 
 
 def test_a_state_that_a_second_daemon_has_taken_ends_the_daemon_without_storing_its_state(settings):

@@ -26,30 +26,46 @@ class StateLock:
     """
 
     def __init__(self) -> None:
+        self._state: tuple[str, str] | None = None  # the last directory and instance
         self._path: Path | None = None
         self._descriptor = -1
+        self._problem = ""  # why a removed lock file could not be locked again, as it was logged
 
     def hold(self, directory: str, instance: str) -> bool:
         """Lock the state of `instance` in `directory`, and release the previous lock.
 
         Without a directory, nothing is locked. If this process holds the lock already, nothing
-        changes, unless the lock file was removed or replaced: then this is logged, the file is
-        created if necessary, and it is locked. Returns whether this has happened. If another daemon
-        holds the lock, the previous lock is kept, and `StateInUse` is raised. If the file system
-        does not support locks, this is logged, and the daemon can continue.
+        changes, unless the lock file was removed or replaced, for example because `directory` is a
+        symbolic link that was changed: then this is logged, the file is created if necessary, and
+        it is locked. Returns whether this has happened. If another daemon holds the lock, the
+        previous lock is kept, and `StateInUse` is raised. If the file cannot be locked, for example
+        because the file system does not support locks, this is logged, and the daemon can continue.
         """
-        path = Path(directory).resolve() / f"{instance}.lock" if directory else None
-        is_again = path == self._path
-        if is_again and not (path and self._is_removed(path)):
+        path = _lock_path(directory, instance) if directory else None
+        is_again = self._state == (directory, instance)
+        if path == self._path and not (path and self._is_removed(path)):
+            self._state = directory, instance
             return False
-        descriptor = _lock(path) if path else -1
+        try:
+            descriptor = _lock(path) if path else -1
+        except OSError as error:
+            if is_again:
+                self._log_problem(_problem_text(path, error))
+                return False  # the next call tries again
+            log.warning("state: %s", _problem_text(path, error))
+            descriptor = -1
         if is_again:
-            if descriptor < 0:  # the next call tries again
-                return False
             log.warning("state: %s", removed_text(directory, instance))
         self.close()
-        self._path, self._descriptor = path, descriptor
+        self._state, self._path = (directory, instance), path
+        self._descriptor, self._problem = descriptor, ""
         return is_again
+
+    def _log_problem(self, problem: str) -> None:
+        """Log once why the lock file of the state cannot be locked again."""
+        if problem != self._problem:
+            log.warning("state: %s", problem)
+        self._problem = problem
 
     def _is_removed(self, path: Path) -> bool:
         """Return whether the locked file of the state is no longer the file at `path`."""
@@ -71,18 +87,32 @@ class StateLock:
 
 def removed_text(directory: str, instance: str) -> str:
     """Return a text about the removed lock file of the state of `instance` in `directory`."""
-    path = Path(directory).resolve() / f"{instance}.lock"
     return (
-        f"{path} was removed while the daemon was running, perhaps together with the whole "
-        "directory; the daemon has created the file again, and continues to store its state there"
+        f"{_lock_path(directory, instance)} was removed or replaced while the daemon was running, "
+        "perhaps together with the whole directory; the daemon has locked the file there again, "
+        "and continues to store its state there"
+    )
+
+
+def _lock_path(directory: str, instance: str) -> Path:
+    """Return the path of the lock file of the state of `instance` in `directory`."""
+    with suppress(OSError):  # if `directory` is relative, and the working directory was removed
+        directory = os.path.realpath(directory)
+    return Path(directory) / f"{instance}.lock"
+
+
+def _problem_text(path: Path | None, error: OSError) -> str:
+    return (
+        f"{path} cannot be locked: {error.strerror or error}; make sure that no second daemon uses "
+        "this directory"
     )
 
 
 def _lock(path: Path) -> int:
-    """Lock a stored state with the lock file `path`; return its descriptor, -1 without a lock.
+    """Lock a stored state with the lock file `path`; return its descriptor.
 
-    Raises `StateInUse` if another daemon holds the lock. If the file system does not support locks,
-    this is logged, and -1 is returned.
+    Raises `StateInUse` if another daemon holds the lock, and `OSError` if the file cannot be
+    created, or if the file system does not support locks.
     """
     descriptor = -1
     try:
@@ -93,16 +123,11 @@ def _lock(path: Path) -> int:
         holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
         os.close(descriptor)
         raise StateInUse(path.name.removesuffix(".lock"), str(path.parent), holder) from None
-    except OSError as error:
+    except OSError:
         if descriptor >= 0:
             with suppress(OSError):
                 os.close(descriptor)
-        log.warning(
-            "state: %s cannot be locked: %s; make sure that no second daemon uses this directory",
-            path,
-            error.strerror or error,
-        )
-        return -1
+        raise
     with suppress(OSError):  # if the disk is full, the lock is valid without the process id
         path.write_text(f"{os.getpid()}\n", "ascii")
     return descriptor

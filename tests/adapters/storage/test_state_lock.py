@@ -100,7 +100,7 @@ def test_a_removed_lock_file_is_created_and_locked_again(lock, tmp_path, caplog,
     assert lock.hold(str(directory), "lab")
     assert not lock.hold(str(directory), "lab")
     (line,) = caplog.messages
-    assert f"{directory}/lab.lock was removed while the daemon was running" in line
+    assert f"{directory}/lab.lock was removed or replaced while the daemon was running" in line
     with closing(StateLock()) as other, pytest.raises(StateInUse):
         other.hold(str(directory), "lab")
 
@@ -122,10 +122,44 @@ def test_a_removed_lock_file_that_cannot_be_created_is_created_later(lock, tmp_p
     lock.hold(str(directory), "lab")
     shutil.rmtree(directory)
     directory.write_text("a file in place of the directory")
-    assert not lock.hold(str(directory), "lab")
-    assert "cannot be locked" in caplog.text
+    for _ in range(3):
+        assert not lock.hold(str(directory), "lab")
+    (line,) = caplog.messages  # the daemon tries again before each write
+    assert "cannot be locked" in line
     directory.unlink()
     assert lock.hold(str(directory), "lab")
+
+
+def test_in_a_removed_working_directory_the_lock_is_lost_without_an_error(
+    lock, tmp_path, monkeypatch, caplog
+):
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    lock.hold("state", "lab")
+    shutil.rmtree(home)
+    for _ in range(2):
+        assert not lock.hold("state", "lab")
+    (line,) = caplog.messages
+    assert "state/lab.lock cannot be locked: No such file or directory" in line
+
+
+def test_a_directory_that_is_replaced_through_a_symbolic_link_is_locked(lock, tmp_path, caplog):
+    link, first, second = (tmp_path / each for each in ("link", "first", "second"))
+    first.mkdir()
+    second.mkdir()
+    link.symlink_to(first)
+    lock.hold(str(link), "lab")
+    link.unlink()
+    link.symlink_to(second)
+    assert lock.hold(str(link), "lab")
+    assert not lock.hold(str(link), "lab")
+    (line,) = caplog.messages
+    assert f"{second}/lab.lock was removed or replaced while the daemon was running" in line
+    with closing(StateLock()) as other:
+        other.hold(str(first), "lab")
+        with pytest.raises(StateInUse):
+            other.hold(str(second), "lab")
 
 
 @pytest.mark.parametrize("place", ["/proc/edge_tvbo", "/dev/null/x"])

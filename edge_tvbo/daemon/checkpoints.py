@@ -378,12 +378,15 @@ class Checkpoints:
         """Note, for the journal, an event that the controller of `field` handled in `seconds`.
 
         If one turn of the loop has very many events, they become several entries. Otherwise a
-        document would have to be written after each of these turns.
+        document would have to be written after each of these turns. No entry is written after a
+        step of the clock, because the controllers of other fields may not know of it yet.
         """
-        if self._buffer:
-            self._buffer.add(field, event, seconds)
-            if self._buffer.has_entry:
-                self._append(self._buffer, time.monotonic())
+        buffer = self._buffer
+        if buffer:
+            buffer.add(field, event, seconds)
+            is_whole = buffer.has_entry and not buffer.overflows
+            if is_whole and not isinstance(event, ClockStepped):
+                self._append(buffer, time.monotonic())
 
     def service(self, now: float) -> None:
         """Write a checkpoint, or an entry of the journal, if it is due."""

@@ -13,7 +13,13 @@ from support.lives import NOW, Life, Memory, Time
 from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon import checkpoint_document, checkpoints, journal
-from edge_tvbo.messages.events import ActivationRequested, PauseRequested, Reading, Unreadable
+from edge_tvbo.messages.events import (
+    ActivationRequested,
+    ClockStepped,
+    PauseRequested,
+    Reading,
+    Unreadable,
+)
 
 PERIOD = 900.0  # s between two entries
 ANCHOR = checkpoint_document.Anchor(NOW, 1.0, "")
@@ -364,6 +370,34 @@ def test_too_many_events_after_a_step_of_the_clock_are_written_as_a_document(tim
     stepped.clear()
     life.checkpoints.service(timed.elapsed())
     assert life.store.kept[0] != document
+
+
+def test_an_entry_that_lacks_events_is_not_written(timed, monkeypatch):
+    """The digest would differ, so a start after a kill could not use the earlier entries either."""
+    monkeypatch.setattr(journal, "MAX_EVENTS", 10)
+    stepped, stored = [], []
+    timed.is_stepped = lambda: bool(stepped)
+    life = Life(timed, stored)
+    read(life, 0.1, 0.2)
+    write_entry(life)
+    stepped.append(True)
+    read(life, *np.linspace(0.0, 1.0, 12).tolist())
+    stepped.clear()
+    read(life, 0.5)  # in the next turn of the loop, before its services
+    assert len(entries(life)) == 1
+    assert values(Life(timed, stored)) == (0.2, 2)
+
+
+def test_no_entry_is_written_until_all_controllers_know_of_a_step_of_the_clock(timed, monkeypatch):
+    """The entry would have the time of the set clock, and other fields the times before."""
+    monkeypatch.setattr(journal, "MAX_EVENTS", 10)
+    stored = []
+    life = Life(timed, stored)
+    read(life, *np.linspace(0.0, 1.0, 9).tolist())
+    life.commands(ClockStepped(3600.0, timed.now.wall + 3600.0))
+    assert entries(life) == []
+    life.checkpoints.service(timed.elapsed())
+    assert len(entries(life)) == 1
 
 
 def test_an_entry_waits_until_the_loop_knows_that_the_clock_was_stepped(timed):

@@ -355,15 +355,17 @@ class FieldState:
         self._unit = self._unit or _unit(state)
         return self.policy.restore_sensors(policy)
 
-    def reserve_numbers(self, interval: int) -> None:
+    def reserve_numbers(self, interval: int, passed: int = 0) -> None:
         """Treat all interval numbers up to `interval` as used, and continue the back-offs.
 
         After `restore`, the back-offs are postponed by the numbers that are now skipped, because no
-        time passes with these numbers. The back-offs are also converted to the present length of an
+        time passes with these numbers. However, the first `passed` of these numbers are treated
+        like intervals that passed. The back-offs are also converted to the present length of an
         interval, and limited.
         """
         self.used = max(self.used, interval)
-        before = self.used if self._used_before is None else min(self._used_before, self.used)
+        before = self.used if self._used_before is None else self._used_before + passed
+        before = min(before, self.used)
         self.health.continue_backoff(before, self.used, self._backoff_ratio)
         self.faults.continue_backoff(before, self.used, self._backoff_ratio)
         self._used_before, self._backoff_ratio = None, 1.0

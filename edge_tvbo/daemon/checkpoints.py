@@ -335,7 +335,8 @@ class Checkpoints:
             unknown = 0 if final else unknown_intervals(field, away, newest=newest)
             every, _ = self._scheduler.next_interval(name)
             used = field.interval if final else used_number(field, away, every)
-            controller.reserve_numbers(used, unknown)
+            is_timed = final or (field.every is not None and away > 0.0)
+            controller.reserve_numbers(used, unknown, is_timed=is_timed)
             log_charge(name, controller, unknown)
             reply = field.reply if continues and controller.keeps_waiting else None
             if reply:

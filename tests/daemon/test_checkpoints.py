@@ -12,6 +12,7 @@ from support.controllers import energy_settings
 from support.lives import BOOT, NOW, Life, Memory, Time
 
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
+from edge_tvbo.control.controller import KILLS_PER_BACKOFF
 from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.daemon import checkpoints
 from edge_tvbo.daemon.checkpoint_document import Anchor, Document, decode
@@ -22,6 +23,7 @@ from edge_tvbo.messages.events import (
     BatteryReported,
     ClockStepped,
     ClockUnset,
+    DeadlineElapsed,
     IntervalElapsed,
     Reading,
 )
@@ -647,6 +649,54 @@ def test_a_kill_is_charged_if_the_killed_process_sent_commands(timed, caplog, ad
     after.handle(IntervalElapsed(timed.now.wall))
     assert after.controller.health().energy.spent == (1.0 if advised_before else 4.0)
     assert ("are charged" in caplog.text) is not advised_before
+
+
+# --- back-offs ------------------------------------------------------------------------------------
+
+
+def tries_of_a_silent_sensor(clock, life, seconds):
+    """Run a process for some seconds; return how often it activates b, which never replies."""
+    end, tries, commands = clock.elapsed() + seconds, 0, []
+    if life.controller.settings.follows_readings:
+        commands = life.commands(IntervalElapsed(clock.now.wall))
+    while clock.elapsed() < end:
+        activated = [each for each in commands if isinstance(each, Activate)]
+        clock.move(30.0)
+        commands = [each for _, event in life.schedule.due() for each in life.commands(event)]
+        for sensor, interval in ((each.sensor, each.interval) for each in activated):
+            at = clock.now.wall
+            replies = sensor == "a"
+            event = Reading("a", 20.0, at, at) if replies else DeadlineElapsed(interval, at)
+            commands += life.commands(event)
+            tries += not replies
+        life.checkpoints.service(clock.elapsed())
+    return tries
+
+
+@pytest.mark.parametrize("every", [None, 600.0])
+@pytest.mark.parametrize("clock_is_set", [False, True])
+def test_kills_before_each_checkpoint_do_not_exclude_a_sensor_for_ever(timed, every, clock_is_set):
+    """With "on-reading" or an unset clock, it is unknown how many intervals the process began."""
+    stored = []
+    length = {"on_reading": True} if every is None else {"interval": every}
+    limits = {"every": every, "reply_timeout": 40.0, "max_backoff": 64, **length}
+
+    def life():
+        field = SensorField(("a", "b"), np.eye(2), 0.01)
+        return Life(timed, stored, policy=make_policy("round-robin", field), **limits)
+
+    first = life()
+    tries_of_a_silent_sensor(timed, first, 90 * (every or 30.0))  # not until a back-off ends
+    first.checkpoints.save()
+    kills, tries = 0, 0
+    while not tries and kills < 100:
+        kills += 1
+        timed.reboot(5.0, None if clock_is_set else 30.0)
+        tries = tries_of_a_silent_sensor(timed, life(), 840.0)
+    if every and clock_is_set:
+        assert 38 <= kills <= 40  # the back-off lasts 54 more intervals, or 38.3 processes
+    else:
+        assert 1 < kills <= KILLS_PER_BACKOFF
 
 
 # --- an awaited reply -----------------------------------------------------------------------------

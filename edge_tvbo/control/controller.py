@@ -341,7 +341,7 @@ class Controller:
     def charges_unknown(self) -> bool:
         """Whether the controller charges its energy budget for unknown intervals after a kill.
 
-        It does not if the snapshot is of a process that charged no activation to a budget.
+        It does not if the newest snapshot is of a process that charged no activation to a budget.
         """
         return self._state.energy is not None and self._state.charged_before
 
@@ -447,12 +447,17 @@ class Controller:
         """
         return self._state.restore_partial(blob)
 
-    def reserve_numbers(self, interval: int, unknown: int = 0, *, is_timed: bool = True) -> None:
+    def reserve_numbers(
+        self, interval: int, unknown: int = 0, *, is_newest: bool = True, is_timed: bool = True
+    ) -> None:
         """Make the controller treat all interval numbers up to `interval` as used.
 
         After the snapshot was made, an earlier process may have begun intervals with these numbers.
         That process activated sensors in at most `unknown` of these intervals. It may also have
         activated further sensors in the interval that was running when the snapshot was made.
+
+        If `is_newest` is False, a process with the present settings may have run after the process
+        that made the snapshot. So the controller charges its energy budget if its settings say so.
 
         If `is_timed` is False, it is unknown how many intervals passed after the snapshot. Then a
         share 1 / `KILLS_PER_BACKOFF` of `max_backoff` counts as passed for the back-offs. If none
@@ -462,6 +467,7 @@ class Controller:
         state = self._state
         passed = 0 if is_timed else ceil(self.settings.max_backoff / KILLS_PER_BACKOFF)
         state.reserve_numbers(interval, passed)
+        state.charged_before |= self.settings.sends_commands and not is_newest
         if unknown:
             state.skipped = 0  # that process may have begun an interval after these
         continued = not state.begun and state.activations.left > 0

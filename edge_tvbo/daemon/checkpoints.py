@@ -336,7 +336,7 @@ class Checkpoints:
             every, _ = self._scheduler.next_interval(name)
             used = field.interval if final else used_number(field, away, every)
             is_timed = final or (field.every is not None and away > 0.0)
-            controller.reserve_numbers(used, unknown, is_timed=is_timed)
+            controller.reserve_numbers(used, unknown, is_newest=newest, is_timed=is_timed)
             log_charge(name, controller, unknown)
             reply = field.reply if continues and controller.keeps_waiting else None
             if reply:

@@ -638,6 +638,22 @@ def test_a_new_energy_budget_is_not_charged_for_intervals_of_a_process_without_a
     assert "are charged" not in caplog.text
 
 
+@pytest.mark.parametrize("had_energy", [False, True])
+def test_a_process_that_charges_but_cannot_write_a_checkpoint_is_charged_after_a_kill(
+    timed, had_energy
+):
+    """Its predecessor charged nothing, and stopped normally; then the disk became full."""
+    store, energy = Memory([]), EnergySettings(field_budget=100.0)
+    before = {"energy": energy, "recommends": True} if had_energy else {}
+    Life(timed, store, interval=600.0, **before).checkpoints.close()
+    store.full = True
+    killed = Life(timed, store, energy=energy, interval=600.0)
+    activated = len(killed.live(2000.0))
+    after = Life(timed, store, energy=energy, interval=600.0)
+    after.handle(IntervalElapsed(timed.now.wall))
+    assert after.controller.health().energy.spent >= activated + 1
+
+
 @pytest.mark.parametrize("advised_before", [False, True])
 def test_a_kill_is_charged_if_the_killed_process_sent_commands(timed, caplog, advised_before):
     caplog.set_level(logging.INFO)

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from edge_tvbo_adapters.storage import batch_db
@@ -131,13 +132,28 @@ class CheckpointScenario(Scenario):
             yield f"failed: {failed}, log: {self.logged}"
 
 
+@cache
+def killed_process():
+    """Return what a killed process leaves, which is the same for each run of a scenario.
+
+    The result has the content of each file, the last time, the store and the activations.
+    """
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        clock, store = Time(), NotedStore(Path(name).resolve())
+        numbers = Daemon(clock, store).run(4)
+        files = {each.name: each.read_bytes() for each in Path(name).iterdir()}
+    return files, clock.now, store, numbers
+
+
 class StartScenario(CheckpointScenario):
     """A daemon is killed, and its next start restores the checkpoint."""
 
     def prepare(self):
-        self.clock, self.before = Time(), NotedStore(self.directory)
-        life = Daemon(self.clock, self.before)
-        self.earlier = life.run(4)
+        files, now, self.before, self.earlier = killed_process()
+        self.directory.mkdir()
+        for name, content in files.items():
+            (self.directory / name).write_bytes(content)
+        self.clock = Time(now)
 
     def act(self):
         self.store = NotedStore(self.directory)

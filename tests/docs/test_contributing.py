@@ -13,6 +13,7 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support.kernels import VARIABLE
 from support.pages import blocks, files, sections, unprinted
 from support.paths import DOCS, ROOT
 
@@ -20,8 +21,8 @@ PAGE = (DOCS / "contributing.md").read_text("utf-8")
 EXAMPLES = {heading: body for heading, body in sections(PAGE, 3).items() if files(body, "diff")}
 PRODUCT = ("edge_tvbo", "adapters")
 TIMEOUT_S = 120
-# The kernels run as Python: a copy elsewhere would have to compile them.
-INTERPRETED = {"NUMBA_DISABLE_JIT": "1", "OPENBLAS_NUM_THREADS": "1"}
+# Without a library, the kernels run as Python: a copy elsewhere would have to compile them.
+INTERPRETED = {"NUMBA_DISABLE_JIT": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def product(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def printed(product):
+def printed(product, fixtures_with_library):
     """Return what the commands of each example print, two examples at a time."""
     bin_ = product / "bin"
     bin_.mkdir()
@@ -76,7 +77,8 @@ def run(command, directory):
     path = os.pathsep.join(str(directory / each) for each in ("", "adapters"))
     environment = {
         **os.environ,
-        **INTERPRETED,
+        **({} if VARIABLE in os.environ else INTERPRETED),
+        "OPENBLAS_NUM_THREADS": "1",
         "PYTHONPATH": path,
         "PATH": f"{directory / 'bin'}:{os.environ['PATH']}",
     }

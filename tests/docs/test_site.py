@@ -38,7 +38,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(tmp_path_factory, fixtures_with_library):
     """Return the directory of the site, built as by `make site`, but from nothing."""
     directory = tmp_path_factory.mktemp("site")
     options = ["-q", "-W", "--keep-going", "-c", "docs/site", "-d", str(directory / "doctrees")]

@@ -245,7 +245,7 @@ def test_range_of_days_includes_both_ends(week):
     ],
 )
 def test_invalid_range_of_days_is_rejected_with_an_example(week, text):
-    with pytest.raises(DataError, match="write  2004-03-01:2004-03-06"):
+    with pytest.raises(DataError, match="such as 2004-03-01:2004-03-06"):
         days(week, text)
 
 

@@ -49,22 +49,26 @@ class Start:
             lambda _: self.life.controller,  # not called, because there is no journal
         )
 
-    def has(self, expected):
-        """Return whether the snapshot of the field is one of `expected`, to the last bit."""
-        return self.life.controller.snapshot() in expected
+    def continues(self, document, policy, clock, used):
+        """Return whether the field continues from `document`, and uses no number up to `used`."""
+        controller = self.life.controller
+        expected = after_downtime(document, policy, clock, controller.used)
+        return controller.used >= used and controller.snapshot() in expected
 
 
-def after_downtime(document, policy, clock):
+def after_downtime(document, policy, clock, used):
     """Return two snapshots of the field in `document` after the downtime, of one interval.
 
-    The second is that of a start after another process has ended that may have begun an interval.
+    All numbers up to `used` are reserved. The second snapshot is that of a start after another
+    process has ended that may have begun an interval.
     """
     made = make_policy(policy, FIELD, **PARAMETERS[policy])
     controller = Daemon(Time(clock.now), [], policy=made).controller
     controller.restore(document.fields["lab"].controller)
     controller.handle(DowntimeElapsed(clock.now.wall, intervals=1))
+    controller.reserve_numbers(used)
     first = controller.snapshot()
-    controller.reserve_numbers(controller.used, unknown=1)
+    controller.reserve_numbers(used, unknown=1)
     return first, controller.snapshot()
 
 
@@ -98,8 +102,9 @@ def tried(policy, every):
         made = make_policy(policy, FIELD, **PARAMETERS[policy])
         Daemon(clock, FileStore(directory, "k"), policy=made).run(INTERVALS)
         files = {each.name: each.read_bytes() for each in directory.iterdir()}
-        expected = after_downtime(decode(files["k.state"]), policy, clock)
-        Start(directory, policy, clock).checkpoints.restore()  # compiles and imports
+        start = Start(directory, policy, clock)
+        start.checkpoints.restore()  # compiles and imports
+        document, used = decode(files["k.state"]), start.life.controller.used
         write(directory, files)
         faults.arm_allocations(NEVER)
         Start(directory, policy, clock).checkpoints.restore()
@@ -112,7 +117,7 @@ def tried(policy, every):
                 violations.append(f"allocation {number}: the state is taken for damaged")
             following = Start(directory, policy, clock)
             following.checkpoints.restore()
-            if not following.has(expected):
+            if not following.continues(document, policy, clock, used):
                 violations.append(f"allocation {number}: the next start does not restore the state")
     return {"allocations": counted, "endings": endings, "violations": violations}
 

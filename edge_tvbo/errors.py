@@ -13,7 +13,7 @@ EdgeTvboError
 └── UntestedPackage  a package has a version with which edge_tvbo was not tested
 
 Three subclasses are defined elsewhere: `ConfigErrors` in `config/errors.py`, `NewerFormatError` in
-`models/snapshot.py`, and `NothingFound` in `cli/init_fields.py`.
+`models/snapshot.py`, and `NothingFound` in `cli/init_groups.py`.
 """
 
 import sys

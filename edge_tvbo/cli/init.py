@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo.cli.init_fields import (
-    NothingFound,
-    chosen_groups,
-    groups_without_prompt,
-    make_fields,
-)
+from edge_tvbo.cli.init_fields import make_fields
+from edge_tvbo.cli.init_groups import NothingFound, chosen_groups, groups_without_prompt
 from edge_tvbo.cli.init_prompts import (
     NAMED_ONLY,
     Answers,

@@ -4,16 +4,13 @@ This module chooses the groups of one field, and finds the sensors that are in n
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import floor, log10
 from statistics import median
-from types import MappingProxyType
-from typing import NamedTuple
 
 import msgspec
 
-from edge_tvbo.control.units import OTHER_UNITS
-from edge_tvbo.messages.formatting import counted, listed, may_be_same_unit
+from edge_tvbo.messages.formatting import counted
 from edge_tvbo.messages.payloads import Activation
 from edge_tvbo.messages.sensor_ids import is_displayable
 from edge_tvbo.setup.quantities import (
@@ -22,15 +19,13 @@ from edge_tvbo.setup.quantities import (
     QUANTITIES,
     Quantity,
     field_name,
+    known_quantity,
     quantity_of,
 )
 
 PLACEHOLDER = "{sensor}"
 MIN_SPREAD = 1e-9  # a smaller spread is rounding error
 LISTED_SENSORS = 3  # sensors that the description of a group names
-# Distances from the center, in spreads. A value may be in another unit if it is farther away than
-# the first distance, and closer than the second distance after its conversion from that unit:
-MIN_FAR_SPREADS, MAX_NEAR_SPREADS = 5.0, 2.0
 _PLAIN = {"number": "plain numbers", "json": "JSON"}  # formats without an integration
 # The number of a probe, if a device has several probes:
 _NUMBER = re.compile(r"[-_:](0x)?[A-F]*\d[\dA-F]*(?=[./]|$)|\d+$")
@@ -85,6 +80,11 @@ class SensorGroup(msgspec.Struct, frozen=True):
         name = field_name(_last_word(self.topic, self.value))
         tenth = 0.1 * abs(self.center)
         return Quantity(name, "", tenth if tenth > MIN_SPREAD else 1.0)
+
+    def measures(self, quantity: str) -> bool:
+        """Return whether `quantity`, in any spelling, is the group's quantity or its `value`."""
+        spellings = {quantity.lower(), known_quantity(quantity).name.lower()}
+        return self.quantity.name in spellings or (self.value or "").lower() in spellings
 
     @property
     def center(self) -> float:
@@ -166,192 +166,6 @@ def rank(group: SensorGroup) -> tuple[bool, int, int, str]:
     return order == len(_ORDER), -len(group.readings), order, place
 
 
-class OtherUnit(NamedTuple):
-    """A unit in which sensors may report: value = factor * (value in the field's unit) + shift."""
-
-    name: str
-    factor: float
-    shift: float
-
-    @property
-    def settings(self) -> str:
-        """The settings of a source that convert from this unit to the field's unit."""
-        return f"scale = {1.0 / self.factor:.5g} and offset = {0.0 - self.shift / self.factor:.5g}"
-
-    def converted(self, value: float) -> float:
-        """Return a value in this unit, converted to the field's unit."""
-        return (value - self.shift) / self.factor
-
-
-def _other_units(unit: str) -> list[OtherUnit]:
-    """Return the other units of the quantity that the discovered sensors measure in `unit`.
-
-    >>> [each.name for each in _other_units("F")]
-    ['°C', 'K']
-    """
-    names = [name for name in OTHER_UNITS if unit and may_be_same_unit(name, unit)]
-    found = [OtherUnit(*each) for name in names for each in OTHER_UNITS[name]]
-    known = {*names, *(each.name for each in found)}
-    for middle, factor, shift in list(found):
-        for name, second, offset in OTHER_UNITS.get(middle, ()):
-            if name not in known:
-                known.add(name)
-                found.append(OtherUnit(name, second * factor, second * shift + offset))
-    return found
-
-
-def in_other_units(
-    group: SensorGroup, unit: str, sent: Mapping[str, float] = MappingProxyType({})
-) -> Iterator[str]:
-    """Yield a text for each sensor that seems to use another unit than `unit`, the group's unit.
-
-    `sent` contains the readings that `scale` and `offset` have converted to `unit`, as they were
-    before their conversion.
-
-    >>> rooms = {"attic": 24.0, "hall": 21.0, "office": 22.0, "porch": 66.2}
-    >>> print(*in_other_units(SensorGroup("json", "home/{sensor}", "t", None, rooms, 4), "°C"))
-    The reading of porch is 66.2. The median of all sensors is 23 °C, but 66.2 °F are 19 °C. If \
-porch sends °F, give it a [[fields.<name>.readings]] of its own, with scale = 0.55556 and offset = \
--17.778.
-    """
-    center, others = group.center, _other_units(unit)
-    for sensor, value in group.readings.items():
-        name, raw = shown(sensor), sent.get(sensor, value)
-        reading, possible = f"{raw:.4g}", others
-        if sensor in sent:
-            reading += f", which is converted to {value:.4g} {unit}"
-            possible = [OtherUnit(unit, 1.0, 0.0), *others]
-        for other in possible:
-            converted = other.converted(raw)
-            if _is_far(value, group) and _is_near(converted, group):
-                if other.name == unit:
-                    why = ", so the conversion is probably wrong"
-                    settings = "without scale and offset"
-                else:
-                    why = f", but {raw:.4g} {other.name} are {converted:.4g} {unit}"
-                    settings = f"with {other.settings}"
-                yield (
-                    f"The reading of {name} is {reading}. The median of all sensors is "
-                    f"{center:.4g} {unit}{why}. If {name} sends {other.name}, give it a "
-                    f"[[fields.<name>.readings]] of its own, {settings}."
-                )
-
-
-def _is_far(value: float, group: SensorGroup) -> bool:
-    """Return whether `value` is so far from the center of `group` that its unit may be another."""
-    return abs(value - group.center) > MIN_FAR_SPREADS * group.spread
-
-
-def _is_near(value: float, group: SensorGroup) -> bool:
-    """Return whether `value`, after a conversion, is as it would be in the unit of `group`."""
-    return abs(value - group.center) < MAX_NEAR_SPREADS * group.spread
-
-
-def reference(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
-    """Return the group of sensors, of a field, that most probably sends its readings in `unit`.
-
-    If the codec of a group converts to `unit`, this group is returned. Otherwise, it is the group
-    whose median is near the medians of most other groups; the median of another group may be near
-    before, or after, a conversion from another unit.
-    """
-
-    def agreeing(group: SensorGroup) -> int:
-        return sum(
-            not _is_far(each.center, group) or other_unit(each, group, unit) is not None
-            for each in groups
-        )
-
-    return next((each for each in groups if each.unit), None) or max(groups, key=agreeing)
-
-
-def other_unit(group: SensorGroup, right: SensorGroup, unit: str) -> OtherUnit | None:
-    """Return the unit that a group seems to use instead of `unit`, the unit of the group `right`.
-
-    The result is None if there is no such unit, or if the codec of `group` converts to `unit`.
-    """
-    if group.unit is not None or not _is_far(group.center, right):
-        return None
-    others = _other_units(unit)
-    return next((each for each in others if _is_near(each.converted(group.center), right)), None)
-
-
-def other_unit_text(
-    found: Sequence[SensorGroup],
-    groups: Sequence[SensorGroup],
-    right: SensorGroup,
-    unit: str,
-    other: OtherUnit,
-) -> str:
-    """Return a text about the groups `found`, which seem to use the unit `other`; see `other_unit`.
-
-    The groups `found` are of one integration, and `groups` are all groups of the field. If the
-    field has further groups of this integration, the text names the sensors: in ESPHome, for
-    example, each device is a group.
-    """
-    center = median(value for each in found for value in each.readings.values())
-    return (
-        f"Sensors of {_sensors_text(found, groups)} seem to send {other.name}: their median is "
-        f"{center:.4g}, and {center:.4g} {other.name} are {other.converted(center):.4g} {unit}. "
-        f"The median of {_sensors_text([right], groups)} is {right.center:.4g} {unit}. If the "
-        f"sensors send {other.name}, add {other.settings} to their source in the file."
-    )
-
-
-def _sensors_text(some: Sequence[SensorGroup], groups: Sequence[SensorGroup]) -> str:
-    """Return the integration of `some` groups, and their sensors if it has further groups."""
-    integration = some[0].integration
-    text = source_name(integration)
-    if len(some) == sum(each.integration == integration for each in groups):
-        return text
-    return f"{text} ({listed(shown(name) for each in some for name in each.readings)})"
-
-
-def unconverted_text(group: SensorGroup, unit: str) -> str | None:
-    """Return a text if the readings of a group may be in the usual unit, and not in `unit`.
-
-    >>> hall = SensorGroup("zigbee2mqtt", "zigbee2mqtt/{sensor}", "temperature", None,
-    ...     {"hall": 21.0}, 1)
-    >>> print(unconverted_text(hall, "K"))
-    Readings of zigbee2mqtt count as K and are not converted. If the sensors send °C, add scale = \
-1 and offset = 273.15 to their source in the file.
-    >>> unconverted_text(hall, "°C") is None
-    True
-    """
-    usual = group.quantity.unit
-    for each in _other_units(unit):
-        if each.name == usual and group.unit is None:
-            return (
-                f"Readings of {source_name(group.integration)} count as {unit} and are not "
-                f"converted. If the sensors send {usual}, add {each.settings} to their source in "
-                "the file."
-            )
-    return None
-
-
-def conversion(group: SensorGroup, other: SensorGroup) -> tuple[float, float]:
-    """Return the scale and the offset that convert a group's readings to the unit of `other`.
-
-    There is a conversion only if the codec of `other` converts its readings, the codec of `group`
-    converts nothing, and the conversion brings the median of `group` closer to the median of
-    `other`. Otherwise the result is (1, 0), which changes nothing.
-
-    >>> tasmota = SensorGroup("tasmota", "tele/{sensor}/SENSOR", "Temperature", None,
-    ...     {"hall": 71.6}, 1, unit=Unit("°F", 1.8))
-    >>> zigbee = SensorGroup("zigbee2mqtt", "zigbee2mqtt/{sensor}", "temperature", None,
-    ...     {"attic": 23.0}, 1)
-    >>> conversion(zigbee, tasmota), conversion(tasmota, tasmota)
-    ((1.8, 32.0), (1.0, 0.0))
-    """
-    if other.unit is None or group.unit is not None:
-        return 1.0, 0.0
-    for unit, factor, shift in OTHER_UNITS.get(group.quantity.unit, ()):
-        distance = abs(factor * group.center + shift - other.center)
-        is_closer = distance < abs(group.center - other.center)
-        if may_be_same_unit(unit, other.unit.name) and is_closer:
-            return factor, shift
-    return 1.0, 0.0
-
-
 def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:
     """Return the groups that become sources of one field: `first` and its companions.
 
@@ -388,6 +202,23 @@ def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[Sensor
             topics.setdefault(kind, set()).update(group.topics)
             values.setdefault(kind, {None}).add(group.value)
     return found
+
+
+def first_groups(groups: Sequence[SensorGroup], quantities: Iterable[str]) -> list[SensorGroup]:
+    """Return the groups that become fields by default: those of the wanted `quantities`.
+
+    For each quantity, the function returns the first group that measures it, and the `companions`
+    of this group. Without a wanted quantity, the quantity of the first group is chosen. Each group
+    is returned once, even if its quantity is wanted twice, as in ``temperature`` and ``temp``.
+    """
+    firsts = [
+        next(each for each in groups if each.measures(wanted))
+        for wanted in dict.fromkeys(quantities)
+    ]
+    chosen: list[SensorGroup] = []
+    for first in firsts or groups[:1]:
+        chosen += [each for each in companions(first, groups) if each not in chosen]
+    return chosen
 
 
 def left_out(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:

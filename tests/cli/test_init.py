@@ -295,25 +295,6 @@ def test_one_faulty_sensor_hardly_changes_center_and_spread():
 
 
 @pytest.mark.parametrize(
-    "unit, scale, offset", [("°F", 1.8, 32.0), ("K", 1.0, 273.15), (None, 1.0, 100.0)]
-)
-def test_a_sensor_in_another_unit_is_named_with_the_settings_that_convert_it(unit, scale, offset):
-    found = discovery()
-    for sensor, celsius in enumerate((19.0, 20.0, 21.5, 22.0, 23.0)):
-        found.add_message(f"home/s{sensor}/temperature", str(celsius).encode())
-    found.add_message("home/s5/temperature", str(20.5 * scale + offset).encode())
-    (group,) = found.groups()
-    texts = list(sensor_groups.in_other_units(group, "°C"))
-    if unit is None:
-        assert texts == []
-        return
-    (text,) = texts
-    settings = f"scale = {1 / scale:.5g} and offset = {-offset / scale:.5g}."
-    assert text.startswith("The reading of s5 is ") and f"{unit} are 20.5 °C" in text
-    assert text.endswith(settings)
-
-
-@pytest.mark.parametrize(
     "value, quantity",
     [
         ("temperature", "temperature"),
@@ -1091,6 +1072,29 @@ def test_readings_in_a_unit_that_is_not_the_usual_one_are_named_as_not_converted
 def test_readings_in_the_usual_unit_need_no_conversion(init_with, options):
     made, _ = init_with(ZIGBEE, *options)
     assert "convert" not in made.stderr
+
+
+@pytest.mark.parametrize(
+    "unit, scale, offset", [("°F", 1.8, 32.0), ("K", 1.0, 273.15), (None, 1.0, 100.0)]
+)
+def test_a_sensor_in_another_unit_is_named_with_the_settings_that_convert_it(
+    init_with, unit, scale, offset
+):
+    values = [19.0, 20.0, 21.5, 22.0, 23.0, 20.5 * scale + offset]
+    messages = {f"home/s{n}/temperature": str(value) for n, value in enumerate(values)}
+
+    made, _ = init_with(messages)
+
+    lines = [each for each in made.stderr.splitlines() if each.startswith("The reading of")]
+    if unit is None:
+        assert lines == []
+        return
+    assert lines == [
+        f"The reading of s5 is {values[-1]:.4g}. The median of all sensors is 21.75 °C, but"
+        f" {values[-1]:.4g} {unit} are 20.5 °C. If s5 sends {unit}, give it a"
+        " [[fields.<name>.readings]] of its own, with"
+        f" scale = {1 / scale:.5g} and offset = {-offset / scale:.5g}."
+    ]
 
 
 def test_a_converted_sensor_is_named_with_the_value_that_it_sent(init_with):

@@ -67,7 +67,7 @@ def check(data: bytes) -> None:
             )
     with TemporaryDirectory() as directory:
         path = Path(directory) / "my.toml"
-        with patch.object(init_fields, "_listen", lambda *_: (discovery, 60.0)):
+        with patch.object(init_fields, "discover", lambda *_: (discovery, 60.0)):
             result = CliRunner().invoke(edge_tvbo, ["init", str(path), "--listen", "60s"])
         if path.exists():
             assert result.exit_code == 0, result.output

@@ -1,0 +1,241 @@
+"""Warnings of `init`: sensors that are left out, need a setting, or may use another unit."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from edge_tvbo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from edge_tvbo.setup.discovered_field import DiscoveredField
+    from edge_tvbo.setup.sensor_discovery import SensorDiscovery
+    from edge_tvbo.setup.sensor_groups import SensorGroup
+    from edge_tvbo.setup.sensor_units import OtherReading, OtherUnit
+
+
+def warn_of_unusable(discovery: "SensorDiscovery") -> None:
+    """Print, for `init`, that some sensors were not stored, or have names that cannot be used."""
+    from edge_tvbo.messages.formatting import listed
+    from edge_tvbo.setup.sensor_discovery import MAX_NAME_LENGTH
+    from edge_tvbo.setup.sensor_groups import shown
+
+    if discovery.is_full:
+        click.echo(
+            "There are too many sensors on this broker, so init leaves some out. Add the missing"
+            " sensors to the file.",
+            err=True,
+        )
+    if discovery.unusable:
+        click.echo(
+            "Sensors with names that cannot be used are left out: "
+            f"{listed(map(shown, discovery.unusable))}. A level of a topic can have 1 to"
+            f" {MAX_NAME_LENGTH} characters, without + # {{ }} and invisible characters; rename the"
+            " sensors.",
+            err=True,
+        )
+
+
+def warn_of_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:
+    """Print which sensors `init` leaves out, although they measure the quantity of a new field.
+
+    These sensors are in no chosen group. If one of them has the name of a chosen sensor, the two
+    may be the same sensor.
+    """
+    from edge_tvbo.messages.formatting import listed
+    from edge_tvbo.setup.sensor_groups import left_out, same_names, shown
+
+    quantities = {each.quantity for each in chosen}
+    for number, group in enumerate(groups, 1):
+        if group.quantity not in quantities or group in chosen:
+            continue
+        names = [shown(name) for name in left_out(group, chosen)]
+        value = "" if group.value is None else f" The name of their value is {shown(group.value)}."
+        if names:
+            click.echo(
+                f"Sensors of group {number} are left out: {listed(names)}.{value} To use them, run"
+                " init in a terminal, and enter the numbers of the groups.",
+                err=True,
+            )
+        if same := [shown(name) for name in same_names(group, chosen)]:
+            click.echo(
+                f"Sensors of group {number} are left out, because they have the names of chosen"
+                f" sensors and are probably the same sensors: {listed(same)}. If they are other"
+                " sensors, run init in a terminal, and enter the numbers of the groups.",
+                err=True,
+            )
+
+
+def warn_of_retained(chosen: "list[SensorGroup]") -> None:
+    """Print, for `init`, each chosen sensor from which only a retained message was received."""
+    from edge_tvbo.messages.formatting import listed
+    from edge_tvbo.setup.sensor_groups import shown
+
+    retained = dict.fromkeys(shown(name) for each in chosen for name in each.retained)
+    if retained:
+        click.echo(
+            f"Only a retained message was received from these sensors: {listed(retained)}. Such a"
+            " message may be old, and the daemon does not use it. If one of the sensors does not"
+            " exist any more, remove it from the file.",
+            err=True,
+        )
+
+
+def check_commands(groups: "list[SensorGroup]") -> None:
+    """Print the integrations of chosen sensors for which `init` knows no activation command.
+
+    Raises `ConfigError` if no activation command is known for any chosen sensor.
+    """
+    from edge_tvbo.setup.sensor_groups import source_name
+
+    without = [each for each in groups if each.activate is None]
+    integrations = " and ".join(dict.fromkeys(source_name(each.integration) for each in without))
+    if len(without) == len(groups):
+        raise ConfigError(
+            f"--mode live needs sensors that reply to a command. There is no known command for"
+            f" sensors of {integrations}; use --mode advise, which is for sensors that report on"
+            " their own."
+        )
+    if without:
+        click.echo(
+            f"There is no known command for sensors of {integrations}. These sensors get a separate"
+            ' field, with mode = "advise".',
+            err=True,
+        )
+
+
+def warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:
+    """Print, for `init`, which sensors possibly do not reply because they run on a battery.
+
+    Only sensors of fields in live mode are printed.
+    """
+    from edge_tvbo.messages.formatting import listed
+    from edge_tvbo.setup.sensor_groups import shown
+
+    powered = {
+        (each.topic, name)
+        for each in groups
+        if each.value and each.value.lower().endswith("battery")
+        for name in each.readings
+    }
+    live = [each for each in chosen if each.activate and each.activate.mode == "live"]
+    asleep = [name for each in live for name in each.readings if (each.topic, name) in powered]
+    if asleep:
+        click.echo(
+            'With mode = "live", each selected sensor must reply to a command. These sensors report'
+            f" a battery: {listed(shown(name) for name in dict.fromkeys(asleep))}. If they sleep"
+            ' and only report on their own, they do not reply, and need mode = "advise".',
+            err=True,
+        )
+
+
+def warn_of_downlinks(chosen: "list[SensorGroup]") -> None:
+    """Print, for `init`, which settings the user must adapt to the chosen LoRaWAN devices."""
+    from edge_tvbo.messages.formatting import listed
+    from edge_tvbo.setup.sensor_groups import shown
+
+    lorawan = [each for each in chosen if each.activate and each.activate.mode == "lorawan"]
+    devices = dict.fromkeys(shown(name) for each in lorawan for name in each.readings)
+    if devices:
+        click.echo(
+            f"These LoRaWAN devices receive a command only after an uplink: {listed(devices)}."
+            " The interval and reply_timeout must be longer than the time between two uplinks."
+            " Replace the activation's payload with the command in the manual of the device.",
+            err=True,
+        )
+
+
+def warn_of_units(field: "DiscoveredField") -> None:
+    """Print, for `init`, which sensors of a field send their readings in other units."""
+    from edge_tvbo.setup.sensor_units import other_readings
+
+    for source in field.sources:
+        if source.is_converted:
+            click.echo(_converted_text(source.group, field.unit), err=True)
+    for (_, other), found in field.others.items():
+        click.echo(_other_unit_text(found, field, other), err=True)
+    whole = field.whole
+    for reading in other_readings(whole, field.unit, field.sent):
+        click.echo(_other_reading_text(reading, whole.center, field.unit), err=True)
+    if not field.others and not field.right.unit:
+        for text in dict.fromkeys(_unconverted_texts(field)):
+            click.echo(text, err=True)
+
+
+def _converted_text(group: "SensorGroup", unit: str) -> str:
+    from edge_tvbo.setup.sensor_groups import source_name
+
+    return (
+        f"Sensors of {source_name(group.integration)} seem to send {group.quantity.unit}. scale and"
+        f" offset in the file convert their readings to {unit}."
+    )
+
+
+def _other_unit_text(
+    found: "list[SensorGroup]", field: "DiscoveredField", other: "OtherUnit"
+) -> str:
+    """Return a warning about groups of one integration, which seem to use the unit `other`."""
+    from statistics import median
+
+    center = median(value for each in found for value in each.readings.values())
+    return (
+        f"Sensors of {_sensors_text(found, field)} seem to send {other.name}: their median is"
+        f" {center:.4g}, and {center:.4g} {other.name} are {other.converted(center):.4g}"
+        f" {field.unit}. The median of {_sensors_text([field.right], field)} is"
+        f" {field.right.center:.4g} {field.unit}. If the sensors send {other.name}, add"
+        f" {_settings(other)} to their source in the file."
+    )
+
+
+def _sensors_text(some: "list[SensorGroup]", field: "DiscoveredField") -> str:
+    """Return the integration of `some` groups; also their sensors if the field has further groups.
+
+    In ESPHome, for example, each device is a group.
+    """
+    from edge_tvbo.messages.formatting import listed
+    from edge_tvbo.setup.sensor_groups import shown, source_name
+
+    integration = some[0].integration
+    text = source_name(integration)
+    if len(some) == sum(each.integration == integration for each in field.groups):
+        return text
+    return f"{text} ({listed(shown(name) for each in some for name in each.readings)})"
+
+
+def _other_reading_text(reading: "OtherReading", center: float, unit: str) -> str:
+    """Return a warning about a reading in another unit; `center` is the field's median."""
+    from edge_tvbo.setup.sensor_groups import shown
+
+    name, other = shown(reading.sensor), reading.other
+    sent = f"{reading.sent:.4g}"
+    converted = f", which is converted to {reading.value:.4g} {unit}"
+    if other.name == unit:
+        why = ", so the conversion is probably wrong"
+        settings = "without scale and offset"
+    else:
+        why = f", but {sent} {other.name} are {other.converted(reading.sent):.4g} {unit}"
+        settings = f"with {_settings(other)}"
+    return (
+        f"The reading of {name} is {sent}{converted if reading.is_converted else ''}. The median of"
+        f" all sensors is {center:.4g} {unit}{why}. If {name} sends {other.name}, give it a"
+        f" [[fields.<name>.readings]] of its own, {settings}."
+    )
+
+
+def _unconverted_texts(field: "DiscoveredField") -> Iterator[str]:
+    """Yield a warning for each group of a field whose readings may be in their usual unit."""
+    from edge_tvbo.setup.sensor_groups import source_name
+    from edge_tvbo.setup.sensor_units import unconverted_unit
+
+    for group in field.groups:
+        if usual := unconverted_unit(group, field.unit):
+            yield (
+                f"Readings of {source_name(group.integration)} count as {field.unit} and are not"
+                f" converted. If the sensors send {usual.name}, add {_settings(usual)} to their"
+                " source in the file."
+            )
+
+
+def _settings(other: "OtherUnit") -> str:
+    """Return the settings of a source that convert from another unit to the field's unit."""
+    return f"scale = {other.scale:.5g} and offset = {other.offset:.5g}"

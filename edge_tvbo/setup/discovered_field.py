@@ -1,0 +1,135 @@
+"""Discovered field: a field whose sources are sensor groups, which may use different units."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from edge_tvbo.messages.sensor_ids import ids
+from edge_tvbo.setup.config_template import FieldValues, SourceValues
+from edge_tvbo.setup.sensor_groups import SensorGroup
+from edge_tvbo.setup.sensor_units import OtherUnit, conversion, other_unit, reference
+
+
+class DiscoveredSource(NamedTuple):
+    """One source of a discovered field: sensors of one group."""
+
+    group: SensorGroup
+    sensors: Mapping[str, str]  # sensor ids, each with the sensor's name in topics
+    scale: float  # of the conversion to the field's unit
+    offset: float
+    other: OtherUnit | None  # the unit that the sensors seem to use, but that is not converted
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether `scale` and `offset` change the readings of the source."""
+        return (self.scale, self.offset) != (1.0, 0.0)
+
+    @property
+    def sent(self) -> dict[str, float]:
+        """The last reading of each sensor of the source, before the conversion."""
+        return {sensor: self.group.readings[name] for sensor, name in self.sensors.items()}
+
+    @property
+    def readings(self) -> dict[str, float]:
+        """The last reading of each sensor of the source, after the conversion."""
+        return {sensor: self.scale * value + self.offset for sensor, value in self.sent.items()}
+
+    def values(self) -> SourceValues:
+        """Return the template values of the source."""
+        return SourceValues(
+            sensors=self.sensors,
+            topic=self.group.topic,
+            payload=self.group.integration,
+            value=self.group.value,
+            unit=self.group.unit.name if self.group.unit else None,
+            scale=self.scale,
+            offset=self.offset,
+            activate=self.group.activate,
+        )
+
+
+class DiscoveredField(NamedTuple):
+    """A field of discovered sensors; `discovered_field` makes it."""
+
+    groups: Sequence[SensorGroup]  # all measure the same quantity
+    unit: str
+    right: SensorGroup  # the group that most probably sends its readings in `unit`
+    sources: Sequence[DiscoveredSource]
+
+    @property
+    def sent(self) -> dict[str, float]:
+        """The last readings of the field's converted sources, before their conversion."""
+        converted = (each.sent for each in self.sources if each.is_converted)
+        return {sensor: value for sent in converted for sensor, value in sent.items()}
+
+    @property
+    def others(self) -> dict[tuple[str, OtherUnit], list[SensorGroup]]:
+        """The field's groups in other units, by their integration and unit."""
+        found: dict[tuple[str, OtherUnit], list[SensorGroup]] = {}
+        for each in self.sources:
+            if each.other is not None:
+                found.setdefault((each.group.integration, each.other), []).append(each.group)
+        return found
+
+    @property
+    def whole(self) -> SensorGroup:
+        """One group with the readings of all sensors of the field, under the sensors' ids.
+
+        Readings of sources in other units are left out, unless all sources are in other units.
+        """
+        usable = [each for each in self.sources if each.other is None]
+        readings: dict[str, float] = {}
+        for each in usable or self.sources:
+            readings |= each.readings
+        return replace(self.right, readings=readings)
+
+    def values(self, mean: float | None, spread: float | None) -> FieldValues:
+        """Return the template values of the field.
+
+        If `mean` or `spread` is None, it is estimated from the readings.
+        """
+        whole = self.whole
+        return FieldValues(
+            name=whole.quantity.name,
+            sources=tuple(each.values() for each in self.sources),
+            unit=self.unit,
+            mean=whole.mean if mean is None else mean,
+            spread=whole.spread if spread is None else spread,
+        )
+
+
+def discovered_field(groups: Sequence[SensorGroup], unit: str | None) -> DiscoveredField:
+    """Return the field of all sensors of `groups`, which measure the same quantity.
+
+    Each group becomes a source of the field. If `unit` is None, the field has the usual unit of the
+    quantity.
+    """
+    unit = groups[0].quantity.unit if unit is None else unit
+    right = reference(groups, unit)
+    return DiscoveredField(groups, unit, right, list(_sources(groups, right, unit)))
+
+
+def _sources(
+    groups: Sequence[SensorGroup], right: SensorGroup, unit: str
+) -> Iterator[DiscoveredSource]:
+    """Yield the sources of a discovered field; the group `right` sends its readings in `unit`.
+
+    If several integrations recognise the messages of a sensor, the first of them has the sensor.
+    """
+    taken: set[str] = set()  # ids of the sensors
+    seen: dict[tuple[str, str], str] = {}  # the first integration of each topic and sensor
+    for group in groups:
+        names = [
+            name
+            for name in group.readings
+            if seen.setdefault((group.topic, name), group.integration) == group.integration
+        ]
+        if not names:
+            continue
+        sensors = ids(names, taken)
+        taken.update(sensors)
+        scale, offset = conversion(group, right)
+        is_converted = (scale, offset) != (1.0, 0.0)
+        other = None if is_converted else other_unit(group, right, unit)
+        yield DiscoveredSource(group, sensors, scale, offset, other)

@@ -1,0 +1,166 @@
+"""Sensor units: finds discovered readings that are not in the unit of their field.
+
+A unit is recognised by its readings: after their conversion, they are as other readings of the
+field.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from edge_tvbo.control.units import OTHER_UNITS
+from edge_tvbo.messages.formatting import may_be_same_unit
+from edge_tvbo.setup.sensor_groups import SensorGroup
+
+# Distances from the center, in spreads. A value may be in another unit if it is farther away than
+# the first distance, and closer than the second distance after its conversion from that unit:
+MIN_FAR_SPREADS, MAX_NEAR_SPREADS = 5.0, 2.0
+
+
+class OtherUnit(NamedTuple):
+    """A unit in which sensors may report: value = factor * (value in the field's unit) + shift."""
+
+    name: str
+    factor: float
+    shift: float
+
+    @property
+    def scale(self) -> float:
+        """The setting `scale` of a source, to convert from this unit to the field's unit."""
+        return 1.0 / self.factor
+
+    @property
+    def offset(self) -> float:
+        """The setting `offset` of a source, to convert from this unit to the field's unit."""
+        return 0.0 - self.shift / self.factor
+
+    def converted(self, value: float) -> float:
+        """Return a value in this unit, converted to the field's unit."""
+        return (value - self.shift) / self.factor
+
+
+class OtherReading(NamedTuple):
+    """A reading that seems to be in another unit than the readings of other sensors."""
+
+    sensor: str
+    sent: float  # as the sensor sent it
+    value: float  # after the conversion that the configuration contains
+    is_converted: bool  # whether there is such a conversion
+    other: OtherUnit  # the unit in which the sensor seems to have sent the reading
+
+
+def other_units(unit: str) -> list[OtherUnit]:
+    """Return the other units of the quantity that the discovered sensors measure in `unit`.
+
+    >>> [each.name for each in other_units("F")]
+    ['°C', 'K']
+    """
+    names = [name for name in OTHER_UNITS if unit and may_be_same_unit(name, unit)]
+    found = [OtherUnit(*each) for name in names for each in OTHER_UNITS[name]]
+    known = {*names, *(each.name for each in found)}
+    for middle, factor, shift in list(found):
+        for name, second, offset in OTHER_UNITS.get(middle, ()):
+            if name not in known:
+                known.add(name)
+                found.append(OtherUnit(name, second * factor, second * shift + offset))
+    return found
+
+
+def other_readings(
+    group: SensorGroup, unit: str, sent: Mapping[str, float] = MappingProxyType({})
+) -> Iterator[OtherReading]:
+    """Yield the readings that seem to be in another unit than `unit`, the group's unit.
+
+    `sent` contains the readings that `scale` and `offset` have converted to `unit`, as they were
+    before their conversion. Such a reading may be in `unit`: then its conversion is wrong.
+
+    >>> rooms = {"attic": 24.0, "hall": 21.0, "office": 22.0, "porch": 66.2}
+    >>> group = SensorGroup("json", "home/{sensor}", "t", None, rooms, 4)
+    >>> [(each.sensor, each.sent, each.other.name) for each in other_readings(group, "°C")]
+    [('porch', 66.2, '°F')]
+    """
+    others = other_units(unit)
+    for sensor, value in group.readings.items():
+        if not _is_far(value, group):
+            continue
+        raw, is_converted = sent.get(sensor, value), sensor in sent
+        for other in [OtherUnit(unit, 1.0, 0.0), *others] if is_converted else others:
+            if _is_near(other.converted(raw), group):
+                yield OtherReading(sensor, raw, value, is_converted, other)
+
+
+def _is_far(value: float, group: SensorGroup) -> bool:
+    """Return whether `value` is so far from the center of `group` that its unit may be another."""
+    return abs(value - group.center) > MIN_FAR_SPREADS * group.spread
+
+
+def _is_near(value: float, group: SensorGroup) -> bool:
+    """Return whether `value`, after a conversion, is as it would be in the unit of `group`."""
+    return abs(value - group.center) < MAX_NEAR_SPREADS * group.spread
+
+
+def reference(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
+    """Return the group of sensors, of a field, that most probably sends its readings in `unit`.
+
+    If the codec of a group converts to `unit`, this group is returned. Otherwise, it is the group
+    whose median is near the medians of most other groups; the median of another group may be near
+    before, or after, a conversion from another unit.
+    """
+
+    def agreeing(group: SensorGroup) -> int:
+        return sum(
+            not _is_far(each.center, group) or other_unit(each, group, unit) is not None
+            for each in groups
+        )
+
+    return next((each for each in groups if each.unit), None) or max(groups, key=agreeing)
+
+
+def other_unit(group: SensorGroup, right: SensorGroup, unit: str) -> OtherUnit | None:
+    """Return the unit that a group seems to use instead of `unit`, the unit of the group `right`.
+
+    The result is None if there is no such unit, or if the codec of `group` converts to `unit`.
+    """
+    if group.unit is not None or not _is_far(group.center, right):
+        return None
+    others = other_units(unit)
+    return next((each for each in others if _is_near(each.converted(group.center), right)), None)
+
+
+def unconverted_unit(group: SensorGroup, unit: str) -> OtherUnit | None:
+    """Return the usual unit of a group's quantity if the readings may be in it, not in `unit`.
+
+    >>> hall = SensorGroup("zigbee2mqtt", "zigbee2mqtt/{sensor}", "temperature", None,
+    ...     {"hall": 21.0}, 1)
+    >>> unconverted_unit(hall, "K").name, unconverted_unit(hall, "°C")
+    ('°C', None)
+    """
+    if group.unit is not None:
+        return None
+    usual = group.quantity.unit
+    return next((each for each in other_units(unit) if each.name == usual), None)
+
+
+def conversion(group: SensorGroup, other: SensorGroup) -> tuple[float, float]:
+    """Return the scale and the offset that convert a group's readings to the unit of `other`.
+
+    There is a conversion only if the codec of `other` converts its readings, the codec of `group`
+    converts nothing, and the conversion brings the median of `group` closer to the median of
+    `other`. Otherwise the result is (1, 0), which changes nothing.
+
+    >>> from edge_tvbo.setup.sensor_groups import Unit
+    >>> tasmota = SensorGroup("tasmota", "tele/{sensor}/SENSOR", "Temperature", None,
+    ...     {"hall": 71.6}, 1, unit=Unit("°F", 1.8))
+    >>> zigbee = SensorGroup("zigbee2mqtt", "zigbee2mqtt/{sensor}", "temperature", None,
+    ...     {"attic": 23.0}, 1)
+    >>> conversion(zigbee, tasmota), conversion(tasmota, tasmota)
+    ((1.8, 32.0), (1.0, 0.0))
+    """
+    if other.unit is None or group.unit is not None:
+        return 1.0, 0.0
+    for unit, factor, shift in OTHER_UNITS.get(group.quantity.unit, ()):
+        distance = abs(factor * group.center + shift - other.center)
+        is_closer = distance < abs(group.center - other.center)
+        if may_be_same_unit(unit, other.unit.name) and is_closer:
+            return factor, shift
+    return 1.0, 0.0

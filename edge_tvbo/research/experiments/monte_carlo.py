@@ -54,6 +54,72 @@ def error_bound(variance: float, noise_variance: float, age: int, delta_b: float
     return threshold + sqrt(2.0 * noise_variance * union)
 
 
+@kernel("void(f8[::1], f8[::1], f8[:, ::1])")
+def reset_model(mean: Array, variance: Array, K: Array) -> None:
+    """Replace the posterior mean and variance, both float64[M], by the prior ones.
+
+    `K`, float64[M, M], is the prior covariance.
+    """
+    for j in range(len(mean)):
+        mean[j] = 0.0
+        variance[j] = K[j, j]
+
+
+@kernel("i8(f8[::1], f8[::1], f8, f8[::1], i8, i8)")
+def select_arm(mean: Array, variance: Array, width: float, bound: Array, seed: int, t: int) -> int:
+    """Return the arm with the highest upper confidence bound in a compiled Monte Carlo run.
+
+    `bound`, float64[M], is overwritten with the bounds. `width` is √β_t; see `break_tie` for `seed`
+    and `t`.
+    """
+    M = len(mean)
+    for j in range(M):
+        bound[j] = mean[j] + width * sqrt(max(variance[j], 0.0))
+    arm = 0
+    ties = 1
+    for j in range(1, M):
+        if bound[j] > bound[arm]:
+            arm = j
+            ties = 1
+        elif bound[j] == bound[arm]:
+            ties += 1
+    return break_tie(bound, arm, ties, seed, t) if ties > 1 else arm
+
+
+@kernel("void(f8[:, ::1], i8, f8[::1], f8[::1], f8[:, ::1], f8, i8, f8)")
+def add_reading(
+    V: Array,
+    n: int,
+    mean: Array,
+    variance: Array,
+    K: Array,
+    noise_variance: float,
+    arm: int,
+    y: float,
+) -> None:
+    """Append a row to V = L⁻¹ K(x, .), and update the model, as in `window.append_reading`.
+
+    `V`, float64[T, M], has `n` rows before, and the reading `y` is that of the place `arm`. `mean`
+    and `variance`, both float64[M], are the posterior ones, and `K`, float64[M, M], is the prior
+    covariance.
+    """
+    M = len(mean)
+    rest = K[arm, arm] + noise_variance
+    for j in range(M):
+        V[n, j] = K[arm, j]
+    for i in range(n):
+        row = V[i, arm]
+        rest -= row * row
+        for j in range(M):
+            V[n, j] -= row * V[i, j]
+    pivot = sqrt(max(rest, noise_variance))
+    z = (y - mean[arm]) / pivot
+    for j in range(M):
+        V[n, j] /= pivot
+        mean[j] += V[n, j] * z
+        variance[j] -= V[n, j] * V[n, j]
+
+
 @kernel(
     "i8(f8[:, ::1], f8[::1], f8[:, ::1], f8, f8[::1], i8, i8, i8, f8, b1, i8,"
     " f8[:, ::1], f8[::1], f8[::1], f8[::1], f8[::1], i8[::1])"
@@ -105,65 +171,28 @@ def run_resetting_policy(
     -----
     An interval with n readings since the last reset takes nM multiply-adds.
     """
-    T, M = truth.shape
     n = 0
     age = 0
     resets = 0
-    for j in range(M):
-        mean[j] = 0.0
-        variance[j] = K[j, j]
-    for t in range(T):
+    reset_model(mean, variance, K)
+    for t in range(len(truth)):
         if period > 0 and t > 0 and t % period == 0:
             n = 0
-            for j in range(M):
-                mean[j] = 0.0
-                variance[j] = K[j, j]
-        for j in range(M):
-            bound[j] = mean[j] + widths[t] * sqrt(max(variance[j], 0.0))
-        arm = 0
-        ties = 1
-        for j in range(1, M):
-            if bound[j] > bound[arm]:
-                arm = j
-                ties = 1
-            elif bound[j] == bound[arm]:
-                ties += 1
-        if ties > 1:
-            arm = break_tie(bound, arm, ties, seed, t)
-        best = truth[t, 0]
-        for j in range(1, M):
-            best = max(best, truth[t, j])
-        regret[t] = best - truth[t, arm]
+            reset_model(mean, variance, K)
+        arm = select_arm(mean, variance, widths[t], bound, seed, t)
+        regret[t] = truth[t].max() - truth[t, arm]
         y = truth[t, arm] + noise[t]
-        stale = False
         if n_upper > 0:
             age += 1
             threshold = error_bound(variance[arm], noise_variance, age, delta_b)
-            stale = (abs(y - mean[arm]) > threshold and age >= n_lower) or age == n_upper
-            if stale:
+            if (abs(y - mean[arm]) > threshold and age >= n_lower) or age == n_upper:
                 ages[resets] = age
                 resets += 1
                 age = 0
                 n = 0
-                for j in range(M):
-                    mean[j] = 0.0
-                    variance[j] = K[j, j]
-        if stale and not keep_last:
-            continue
-        # append a row to V = L⁻¹ K(x, .), as in `window.append_reading`
-        rest = K[arm, arm] + noise_variance
-        for j in range(M):
-            V[n, j] = K[arm, j]
-        for i in range(n):
-            row = V[i, arm]
-            rest -= row * row
-            for j in range(M):
-                V[n, j] -= row * V[i, j]
-        pivot = sqrt(max(rest, noise_variance))
-        z = (y - mean[arm]) / pivot
-        for j in range(M):
-            V[n, j] /= pivot
-            mean[j] += V[n, j] * z
-            variance[j] -= V[n, j] * V[n, j]
+                reset_model(mean, variance, K)
+                if not keep_last:
+                    continue
+        add_reading(V, n, mean, variance, K, noise_variance, arm, y)
         n += 1
     return resets

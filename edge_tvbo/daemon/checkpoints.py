@@ -7,12 +7,7 @@ process may have begun intervals after the checkpoint, and published their numbe
 used twice:
 
 - Each checkpoint reserves as many unused interval numbers as are needed until two more checkpoints
-  are written. So the previous checkpoint, which is used if the newest is damaged, has reserved
-  enough numbers, too.
-- With ``interval = "on-reading"``, it is unknown how many numbers will be needed. The number is
-  estimated from the rate of intervals since the last checkpoint, and twice this number is
-  reserved. If the intervals become faster, the next checkpoints are written early: before the
-  field has used all numbers that the newest or the previous checkpoint has reserved.
+  are written; see `number_reservation`.
 - After a kill, a second process skips the reserved numbers. It also skips one further number for
   each interval that has begun since the checkpoint. If the second process is also killed before it
   writes a checkpoint, a third process reads the same checkpoint. By then, more intervals have
@@ -58,7 +53,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import ceil, inf
-from typing import NamedTuple, Protocol, overload
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -85,6 +80,7 @@ from edge_tvbo.daemon.journal import (
     read,
     replay,
 )
+from edge_tvbo.daemon.number_reservation import NumberReservation, intervals_in
 from edge_tvbo.daemon.restored_controller import log_charge, log_removed, restore_controller
 from edge_tvbo.daemon.scheduler import AwaitedReply, Scheduler
 from edge_tvbo.errors import SnapshotError, StateInUse
@@ -99,8 +95,6 @@ JOURNAL_PERIODS = 6  # a document with a journal is written after this many peri
 MAX_DOCUMENT_AGE_S = 86_400.0  # or after this time, but not earlier than without a journal
 MAX_REPLAYS = 5  # starts that may end while they replay a journal
 MAX_RETRY_DELAY_S = 60.0  # between attempts to write a document that could not be written
-RESERVED_NUMBERS = 10_000  # least usable numbers of a document, for interval = "on-reading"
-RESERVE_MARGIN = 1_000  # if fewer of these numbers are left, a document is due
 
 
 class Store(Protocol):
@@ -159,23 +153,17 @@ class Store(Protocol):
         ...
 
 
-class _Reserve(NamedTuple):
-    """Interval numbers that a document reserved for a field with the interval "on-reading"."""
+class _Periods(NamedTuple):
+    """Times from one write to the next, in s, for a document of some size."""
 
-    at: float  # monotonic time of the document
-    begun: int  # the highest number that was used at this time
-    usable: int  # how many numbers can be used before the next document is due
-    last: int  # the highest reserved number
+    entry: float  # between two entries of the journal
+    early: float  # until the next document, if there is no journal or the journal is full
+    document: float  # until the next document otherwise
 
-    def usable_next(self, at: float, begun: int, wait: float) -> int:
-        """Return the value of `usable` for the next document, which is written at the time `at`.
-
-        `begun` is the highest number that is used by then. The result is at least the present
-        value. It is also at least twice the number of intervals in `wait` s, if these follow each
-        other as fast as since the present document.
-        """
-        rate = (begun - self.begun) / max(1.0, at - self.at)
-        return max(self.usable, ceil(2.0 * rate * wait))
+    @property
+    def has_journal(self) -> bool:
+        """Whether entries of a journal follow the document."""
+        return self.early > self.entry
 
 
 class Checkpoints:
@@ -242,8 +230,7 @@ class Checkpoints:
         self.failing = False  # whether the last document could not be written
         self._owes_two = False  # whether to write two documents next; see `save`
         self._has_state = False  # whether the controllers have a state, restored or new
-        self._reserved_until: dict[str, int] = {}  # field -> interval that makes a document due
-        self._reserves: dict[str, _Reserve] = {}  # of the last document, by "on-reading" field
+        self._reservation = NumberReservation()
 
     @property
     def written(self) -> int:
@@ -405,8 +392,8 @@ class Checkpoints:
             or (buffer is not None and buffer.overflows)
             or (buffer is not None and buffer.is_full and now >= self._period_end)
             or any(
-                self._controllers[name].used >= number
-                for name, number in self._reserved_until.items()
+                self._reservation.is_used_up(name, each.used)
+                for name, each in self._controllers.items()
             )
         )
 
@@ -479,7 +466,7 @@ class Checkpoints:
         return FieldEntry(
             controller.used,
             next_in,
-            _intervals_in(wait, every),
+            intervals_in(wait, every),
             self._scheduler.awaited_reply(name),
             controller.digest(),
         )
@@ -488,13 +475,31 @@ class Checkpoints:
         self._check_lock()
         anchor = self._anchor()
         snapshots = {name: each.snapshot() for name, each in self._controllers.items()}
-        size = sum(map(len, snapshots.values()))
-        period = self._every * max(1, ceil(size / LARGE_DOCUMENT_BYTES))
-        has_journal = period > self._every
-        wait = period
-        if has_journal:
-            wait = max(period, min(JOURNAL_PERIODS * period, MAX_DOCUMENT_AGE_S))
-        if has_journal and self._names_period:
+        periods = self._periods(sum(map(len, snapshots.values())))
+        fields = {
+            name: self._field_checkpoint(name, blob, anchor.monotonic, periods)
+            for name, blob in snapshots.items()
+        }
+        now = time.monotonic()
+        uncleared = sorted({*self._retained()} - fields.keys())
+        data = _encoded(Document(anchor, final, fields, uncleared))
+        self.failing = data is None or not self._store.save(data)
+        wait = periods.document
+        if self.failing:
+            wait = periods.early if data is None else min(periods.early, MAX_RETRY_DELAY_S)
+            self._reservation.cancel()
+        self._due, self._period_end, self._entry_due = now + wait, now + periods.early, inf
+        self._buffer = None
+        if data and periods.has_journal and not final and not self.failing:
+            self._buffer, self._entry_due = EventBuffer(data), now + periods.entry
+
+    def _periods(self, size: int) -> _Periods:
+        """Return when to write after a document of `size` bytes; log the first longer period."""
+        early = self._every * max(1, ceil(size / LARGE_DOCUMENT_BYTES))
+        if early <= self._every:
+            return _Periods(self._every, early, early)
+        document = max(early, min(JOURNAL_PERIODS * early, MAX_DOCUMENT_AGE_S))
+        if self._names_period:
             self._names_period = False
             log.info(
                 "state: the state has %d KiB, so only the readings and other events are stored "
@@ -502,74 +507,27 @@ class Checkpoints:
                 "events",
                 size // 1024,
                 interval_text(self._every),
-                interval_text(wait),
-                interval_text(period),
+                interval_text(document),
+                interval_text(early),
             )
-        fields = {
-            name: self._field_checkpoint(
-                name, blob, anchor.monotonic, wait, has_journal=has_journal
-            )
-            for name, blob in snapshots.items()
-        }
-        now = time.monotonic()
-        uncleared = sorted({*self._retained()} - fields.keys())
-        data = _encoded(Document(anchor, final, fields, uncleared))
-        self.failing = data is None or not self._store.save(data)
-        if self.failing:
-            wait = period if data is None else min(period, MAX_RETRY_DELAY_S)
-            self._reserved_until = {}
-        self._due, self._period_end, self._entry_due = now + wait, now + period, inf
-        self._buffer = None
-        if data and has_journal and not final and not self.failing:
-            self._buffer, self._entry_due = EventBuffer(data), now + self._every
+        return _Periods(self._every, early, document)
 
     def _field_checkpoint(
-        self, name: str, snapshot: bytes, at: float, wait: float, *, has_journal: bool
+        self, name: str, snapshot: bytes, at: float, periods: _Periods
     ) -> FieldCheckpoint:
-        """Return one field's part of a checkpoint, which is written at the monotonic time `at`.
-
-        This part reserves numbers for the intervals that can begin in the next 2 * `wait` seconds.
-        """
-        used = self._controllers[name].used
+        """Return one field's part of a checkpoint, which is written at the monotonic time `at`."""
+        controller = self._controllers[name]
         every, next_in = self._scheduler.next_interval(name)
-        reply = self._scheduler.awaited_reply(name)
-        if every is None:
-            reserved = self._reserve(name, used, at, wait)
-        else:
-            usable = _intervals_in(wait, every)
-            self._reserved_until[name] = used + usable
-            reserved = used + 2 * usable
         return FieldCheckpoint(
             snapshot,
-            used,
-            reserved,
+            controller.used,
+            self._reservation.reserve(name, controller.used, every, at, periods.document),
             every,
             next_in,
-            reply=reply,
-            live=self._controllers[name].live() if has_journal else b"",
-            next_write=_intervals_in(self._every, every) if has_journal else None,
+            reply=self._scheduler.awaited_reply(name),
+            live=controller.live() if periods.has_journal else b"",
+            next_write=intervals_in(periods.entry, every) if periods.has_journal else None,
         )
-
-    def _reserve(self, name: str, begun: int, at: float, wait: float) -> int:
-        """Reserve numbers above `begun` for an "on-reading" field; return the last of them."""
-        usable, end = RESERVED_NUMBERS, inf
-        if before := self._reserves.get(name):
-            usable, end = before.usable_next(at, begun, wait), before.last
-        self._reserved_until[name] = int(min(begun + usable, end)) - RESERVE_MARGIN
-        self._reserves[name] = _Reserve(at, begun, usable, begun + 2 * usable)
-        return begun + 2 * usable
-
-
-@overload
-def _intervals_in(seconds: float, every: float) -> int: ...
-@overload
-def _intervals_in(seconds: float, every: float | None) -> int | None: ...
-def _intervals_in(seconds: float, every: float | None) -> int | None:
-    """Return how many intervals can begin until a write that is due in this number of `seconds`.
-
-    `every` is the length of an interval in s. If it is None ("on-reading"), the result is None.
-    """
-    return None if every is None else ceil(seconds / every) + 2
 
 
 def _clock_events(before: Anchor, now: Anchor, away: float) -> Iterator[Event]:

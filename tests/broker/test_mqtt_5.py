@@ -88,7 +88,7 @@ def test_a_broker_that_spoke_mqtt_5_may_accept_a_later_session_slowly(broker, dr
         assert link._session.state is awaits
         proxy.frozen = False
         driver.online()
-        assert link._version == "5"
+        assert link._session.version == "5"
 
 
 def test_waiting_commands_of_the_quantities_of_a_device_do_not_replace_each_other(

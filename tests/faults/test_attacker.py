@@ -258,7 +258,7 @@ def test_a_will_of_a_sensor_cannot_publish_what_the_rules_forbid(daemon, make_cl
 def test_the_daemons_session_cannot_be_taken_over_by_its_client_id(daemon, make_client):
     link, events, drive = daemon
     session = link._session
-    for client_id in (link._client_id, "edge-tvbo", "edge_tvbo-lab"):
+    for client_id in (session._client_id, "edge-tvbo", "edge_tvbo-lab"):
         make_client("mote-1", client_id=client_id)
     make_client("mote-2").publish("lab/mote-2/temperature", b'{"t": 20}')
 

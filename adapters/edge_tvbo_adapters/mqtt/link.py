@@ -50,16 +50,16 @@ from edge_tvbo_adapters.mqtt.former_documents import FormerDocuments
 from edge_tvbo_adapters.mqtt.input_silence import InputSilence
 from edge_tvbo_adapters.mqtt.message_router import MAX_DETAIL, MessageRouter
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
-from edge_tvbo_adapters.mqtt.outbox import PACKET_OVERHEAD, Outbox
+from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS, Publisher
 from edge_tvbo_adapters.mqtt.reconnection import Reconnection
 from edge_tvbo_adapters.mqtt.request_queue import Rejection, RequestQueue
 from edge_tvbo_adapters.mqtt.second_daemon import MAX_DOCUMENT, SecondDaemon
 from edge_tvbo_adapters.mqtt.sender import Sender
-from edge_tvbo_adapters.mqtt.session import CONNACK_5_TIMEOUT_S, Session, SessionState
+from edge_tvbo_adapters.mqtt.session import Session, SessionState
+from edge_tvbo_adapters.mqtt.session_starter import SessionStarter
 from edge_tvbo_adapters.mqtt.subscription import Refused, Subscription
-from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id, topic_of
-from edge_tvbo_adapters.mqtt.versions import NEW
+from edge_tvbo_adapters.mqtt.topics import default_client_id, topic_of
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.discovery import Discovery
@@ -161,7 +161,7 @@ class MqttLink:
         self._fields = dict(fields)
         self._wall = wall
         self._base = f"edge_tvbo/{instance}"
-        self._client_id = mqtt.client_id or default_client_id(instance)
+        client_id = mqtt.client_id or default_client_id(instance)
         self._requests = requests
         self._discovery = discovery
         self._second_daemon = second_daemon
@@ -173,14 +173,12 @@ class MqttLink:
         self._publisher = Publisher(self._base, fields, self._outbox)
         self._sender = Sender(self._outbox, log)
         self._outage = OutageLog(log, f"broker {mqtt.host}:{mqtt.port}")
-        self._reconnection = Reconnection(mqtt, self._client_id, rng, self._outage, self._sender)
+        self._reconnection = Reconnection(mqtt, client_id, rng, self._outage, self._sender)
         health = second_daemon.topic if second_daemon else None
         self._subscription = Subscription(self._router.filters, requests, discovery, health)
         self._silence = InputSilence(mqtt.silence, fields)
+        self._starter = SessionStarter(mqtt, client_id, f"{self._base}/status", log)
         self._session: Session | None = None
-        self._address: str | None = None  # the broker's address in the last session
-        self._version: str = mqtt.version  # version of MQTT in the last session
-        self._connack_5_timeout_s = CONNACK_5_TIMEOUT_S  # longer for a broker that speaks MQTT 5
         self._begun_at: float | None = None  # monotonic time when the broker accepted the session
         self._online = False  # whether the broker has granted the subscriptions
         self._singly_until = inf  # monotonic time when the link stops sending messages singly
@@ -464,23 +462,8 @@ class MqttLink:
         self._silence.begin(now)
         if self._second_daemon:
             self._second_daemon.begin(now)
-        self._address = session.address
         self._sender.begin()
-        if session.version not in (self._mqtt.version, self._version):
-            log.warning(
-                "broker %s:%d: the broker does not seem to speak MQTT %s, so MQTT %s is used",
-                self._mqtt.host,
-                self._mqtt.port,
-                self._mqtt.version,
-                session.version,
-            )
-        self._version = session.version
-        if session.version == NEW:
-            self._connack_5_timeout_s = CONNECT_TIMEOUT_S
-        log.debug(
-            "broker %s:%d: the session has begun, with MQTT %s",
-            *(self._mqtt.host, self._mqtt.port, session.version),
-        )
+        self._starter.note_begun(session)
         self._former.begin(now)
         sends_singly = self._reconnection.sends_singly
         self._singly_until = now + SHORT_SESSION_S if sends_singly else inf
@@ -548,21 +531,12 @@ class MqttLink:
         return datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _start_session(self, now: float) -> None:
-        log.debug("broker %s:%d: connecting", self._mqtt.host, self._mqtt.port)
         max_payload = max(
             self._router.max_payload,
             self._discovery.max_size if self._discovery else 0,
             MAX_DOCUMENT if self._second_daemon else 0,
         )
-        self._session = Session(
-            self._mqtt,
-            self._client_id,
-            now,
-            max_packet=PACKET_OVERHEAD + MAX_TOPIC_LENGTH + max_payload,
-            will=f"{self._base}/status",
-            address=self._address,
-            connack_5_timeout_s=self._connack_5_timeout_s,
-        )
+        self._session = self._starter.start(max_payload, now)
 
     def _end_session(self, session: Session, problem: ConnectionProblem, now: float) -> None:
         """Close the session; the link connects again later.

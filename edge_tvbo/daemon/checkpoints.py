@@ -55,37 +55,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import ceil, inf
 from typing import NamedTuple, Protocol
 
-from msgspec.structs import replace
-
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.checkpoint_document import (
-    Anchor,
-    Document,
-    FieldCheckpoint,
-    ResumePoint,
-    decode,
-    elapsed_between,
-    encode,
-    resume_point,
-    unknown_intervals,
-    used_number,
-)
-from edge_tvbo.daemon.clock import MAX_DRIFT_S, RELEASED_AT
-from edge_tvbo.daemon.journal import (
-    Continued,
-    EventBuffer,
-    FieldEntry,
-    Journal,
-    document_id,
-    read,
-    replay,
-)
+from edge_tvbo.daemon.checkpoint_document import Anchor, Document, FieldCheckpoint, decode, encode
+from edge_tvbo.daemon.journal import EventBuffer, FieldEntry, Journal, document_id, read
 from edge_tvbo.daemon.number_reservation import NumberReservation, intervals_in
-from edge_tvbo.daemon.restored_controller import log_charge, log_removed, restore_controller
-from edge_tvbo.daemon.scheduler import AwaitedReply, Scheduler
+from edge_tvbo.daemon.restoration import Restoration
+from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.errors import SnapshotError, StateInUse
-from edge_tvbo.messages.events import ClockStepped, ClockUnset, DowntimeElapsed, Event
-from edge_tvbo.messages.formatting import counted, interval_text, rfc3339
+from edge_tvbo.messages.events import ClockStepped, Event
+from edge_tvbo.messages.formatting import interval_text
 from edge_tvbo.models.snapshot import NewerFormatError
 
 log = logging.getLogger(__name__)
@@ -253,7 +231,8 @@ class Checkpoints:
                 continue
             newest = generation == self._store.newest
             final = document.final
-            self._resume(document, self._journal_of(data), newest=newest)
+            self._restoration(document, self._journal_of(data), newest).run()
+            self.removed = {*document.fields, *document.uncleared} - self._controllers.keys()
             del document, data  # `save` needs as much memory for the new document
             self.save()  # the daemon calls `save` again; then both documents reserve new numbers
             self._store.end_replay()
@@ -264,6 +243,17 @@ class Checkpoints:
         level = logging.WARNING if why else logging.INFO
         why = why or "no state is stored"
         log.log(level, "state: %s; every field starts without readings", why)
+
+    def _restoration(self, document: Document, journal: Journal, newest: bool) -> Restoration:
+        return Restoration(
+            document,
+            journal,
+            newest,
+            self._controllers,
+            self._scheduler,
+            self._anchor,
+            self._make_controller,
+        )
 
     def _journal_of(self, document: bytes) -> Journal:
         """Return the journal of a document; empty if `MAX_REPLAYS` starts ended in a replay.
@@ -282,75 +272,6 @@ class Checkpoints:
             )
             return Journal([], is_damaged=True)
         return journal
-
-    def _continued(self, name: str, document: Document, journal: Journal) -> Continued:
-        """Return the state of a field at the end of the journal of a document.
-
-        If there is no journal, or if the journal cannot be used, return the state in the document.
-        """
-        field, found = document.fields[name], None
-        if journal.entries:
-            found = replay(name, field, journal, self._make_controller(name))
-        anchor, field = found or (document.anchor, field)
-        if journal.is_damaged or (journal.entries and not found):
-            field = replace(field, next_write=None)  # it is unknown how many intervals have begun
-        return Continued(anchor, field)
-
-    def _resume(self, document: Document, journal: Journal, *, newest: bool) -> None:
-        """Restore all fields from a document and its journal, one after another.
-
-        So at most one throwaway controller for a replay is in memory.
-        """
-        began = time.monotonic()
-        final = document.final and newest
-        observations, stored = [], [document.anchor]  # of all fields; `stored` are anchors
-        log_removed("state", document.fields.keys() - self._controllers.keys())
-        self.removed = {*document.fields, *document.uncleared} - self._controllers.keys()
-        for name, controller in self._controllers.items():
-            if name not in document.fields:
-                log.info("state: the field %s is new, and starts without readings", name)
-                continue
-            anchor, field = self._continued(name, document, journal)
-            now = self._anchor()  # after the replay, which can take seconds
-            away = elapsed_between(anchor, now)
-            stored.append(anchor)
-            continues = restore_controller("state", name, controller, field.controller)
-            if continues or controller.policy.observations:
-                observations.append(controller.policy.observations)
-            for event in _clock_events(anchor, now, away):
-                controller.handle(event)
-            unknown = 0 if final else unknown_intervals(field, away, newest=newest)
-            every, _ = self._scheduler.next_interval(name)
-            used = field.interval if final else used_number(field, away, every)
-            is_timed = final or (field.every is not None and away > 0.0)
-            controller.reserve_numbers(used, unknown, is_newest=newest, is_timed=is_timed)
-            log_charge(name, controller, unknown)
-            reply = field.reply if continues and controller.keeps_waiting else None
-            if reply:
-                reply = replace(reply, due_in=reply.due_in - away)
-            self._resume_field(name, resume_point(field, away, every, final=final), reply, now.wall)
-        if journal.entries:
-            log.info(
-                "state: %s read from the event journal in %.1f s",
-                counted(sum(len(each.events) for each in journal.entries), "event"),
-                time.monotonic() - began,
-            )
-        log.info(
-            "state: restored from %s: %s, %s in their models",
-            rfc3339(round(max(stored, key=lambda each: each.monotonic).wall, 3)),
-            counted(len(observations), "field"),
-            counted(sum(observations), "reading"),
-        )
-
-    def _resume_field(
-        self, name: str, point: ResumePoint, reply: AwaitedReply | None, now: float
-    ) -> None:
-        """Schedule a field's next interval, and let the downtime pass for its controller."""
-        self._scheduler.resume(name, point.begins_in, reply)
-        every, _ = self._scheduler.next_interval(name)
-        if every is None or point.skipped:
-            at = now if every is None else now + point.begins_in - every
-            self._controllers[name].handle(DowntimeElapsed(at, point.skipped))
 
     # --- what the loop calls --------------------------------------------------------------------
 
@@ -528,19 +449,6 @@ class Checkpoints:
             live=controller.live() if periods.has_journal else b"",
             next_write=intervals_in(periods.entry, every) if periods.has_journal else None,
         )
-
-
-def _clock_events(before: Anchor, now: Anchor, away: float) -> Iterator[Event]:
-    """Yield the events that inform a restored controller about the wall clock.
-
-    The controller handles these events before its downtime. The checkpoint was written at the
-    moment `before`, which is `away` seconds before `now`.
-    """
-    by = now.wall - before.wall - away
-    if abs(by) > MAX_DRIFT_S:
-        yield ClockStepped(by, now.wall)
-    if now.wall < RELEASED_AT:
-        yield ClockUnset()
 
 
 def _encoded(document: Document) -> bytes | None:

@@ -30,6 +30,7 @@ AREAS = {  # the loggers of each area of `LogLevels`
     "state": (
         "edge_tvbo.daemon.checkpoints",
         "edge_tvbo.daemon.journal",
+        "edge_tvbo.daemon.restoration",
         "edge_tvbo.daemon.restored_controller",
         "edge_tvbo_adapters.storage",
     ),

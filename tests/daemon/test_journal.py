@@ -12,7 +12,7 @@ from support.lives import NOW, Life, Memory, Time
 
 from edge_tvbo.config.energy_settings import EnergySettings
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon import checkpoint_document, checkpoints, journal
+from edge_tvbo.daemon import checkpoint_document, checkpoints, journal, restoration
 from edge_tvbo.messages.events import (
     ActivationRequested,
     ClockStepped,
@@ -210,7 +210,7 @@ def test_a_journal_with_which_five_starts_end_is_not_used_again(
     life.clock.move(PERIOD)
     life.checkpoints.service(life.clock.elapsed())
     with monkeypatch.context() as patched:
-        patched.setattr(checkpoints, "replay", Mock(side_effect=Ended))
+        patched.setattr(restoration, "replay", Mock(side_effect=Ended))
         for _ in range(5):
             with pytest.raises(Ended):
                 Life(timed, FileStore(tmp_path, "k"))

@@ -50,7 +50,8 @@ WARN_HINTS = {
 }
 INFO_HINTS = {
     "availability": "the message says whether the sensor is available, and contains no reading",
-    "duplicate": "the message was delivered twice, which QoS 1 allows",
+    "duplicate": "the message repeats the sensor's last reading. Either it was delivered twice,"
+    " which QoS 1 allows, or the sensor sent the same value again within 2 s",
     "ignored": "the command cmd/ignore has taken the sensor out of use",
     "other-event": "the message reports an event such as a network join, and contains no reading",
     "retained": "the broker stored the message before the daemon subscribed, so its age is unknown",

@@ -41,6 +41,7 @@ def test_what_needs_no_attention_is_logged_as_information(caplog):
     log("lab", Reject("never-heard-of", "a"))
 
     assert [each.levelname for each in caplog.records] == ["INFO", "WARNING"]
+    assert "or the sensor sent the same value again within 2 s" in caplog.messages[0]
     assert "the field's health contains the number of such messages" in caplog.messages[1]
 
 

@@ -37,8 +37,12 @@ _EXAMPLE = "`edge-tvbo init my.toml --sensor hall` writes a first configuration"
 _TABLE = re.compile(r"\('[^)]*\)")  # as in: Cannot declare ('fields', 'hall') twice
 _QUOTED = re.compile(r"'([^']*)'")
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_MISSING_QUOTE = re.compile(r"""Expected "('+)"|Unterminated string""")
 _HUGE_NUMBER = re.compile(r"[\d_]{4301,}")  # too many digits for int()
 _DECIMAL_COMMA = re.compile(r"\d,\d")
+_FRACTION = re.compile(r"\d\s*/\s*\d")
+_CAPITAL_BOOLEAN = re.compile(r"(true|false)\b", re.IGNORECASE)
+_CURLY_QUOTES = "“”„‟‘’‚‛«»"
 # In an inline table, TOML reads the digits after a decimal comma as the next key.
 _DECIMAL_COMMA_IN_TABLE = re.compile(r"=\s*[-+]?\d+,\d+\s*$")
 
@@ -215,8 +219,13 @@ def _parsed(path: Path, text: str) -> Values:
         problem = "a number has too many digits; write a number of at most 4300 digits"
         raise _no_toml(path, problem, place) from None
     where = _AT.search(message)
-    line = int(where[1]) if where and where[1] else text.rstrip().count("\n") + 1
-    column = int(where[2]) if where and where[2] else 0
+    if where and where[1]:
+        line, column = int(where[1]), int(where[2])
+    elif found := _MISSING_QUOTE.match(message):
+        start = text.rfind(found[1] or '"""')  # the text ends at the end of the document
+        line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
+    else:
+        line, column = text.rstrip().count("\n") + 1, 0
     problem = _TABLE.sub(_as_header, " ".join(_AT.sub("", message).split()))
     hint = _toml_hint(problem, text.split("\n")[line - 1], max(column - 1, 0))
     raise _no_toml(path, f"this is not TOML: {problem}; {hint}", Place(line, column))
@@ -234,6 +243,18 @@ def _toml_hint(problem: str, line: str, at: int) -> str:
     """Return a hint for a TOML error at the index `at` of a line of the configuration."""
     if _DECIMAL_COMMA.match(line, max(at - 1, 0)) or _DECIMAL_COMMA_IN_TABLE.search(line[:at]):
         return "write a number with a decimal point"
+    if _FRACTION.match(line, max(at - 1, 0)):
+        return "write a number with a decimal point, not a fraction"
+    if _CAPITAL_BOOLEAN.match(line, at):
+        return "write true or false in lower case"
+    if line[at : at + 1] in tuple(_CURLY_QUOTES):
+        return 'write texts with the straight quotes "'
+    if problem.endswith(r"character '\n'") or problem == 'Expected "\'"':
+        return "end the text with a quote, in the same line"
+    if _MISSING_QUOTE.match(problem):
+        return "end the text with the same quotes with which it begins"
+    if found := re.match(r"Expected '(]]?)' at the end of", problem):
+        return f"end the name of the table with {found[1]}"
     if "immutable" in problem:
         return "add the key inside the braces { } of its table"
     if "Unclosed array" in problem:

@@ -30,6 +30,14 @@ def check_topics(field: Values, path: KeyPath, report: Report) -> None:
             report.add_unknown_name(where, "is not one of the sensors", sensor, field["sensors"])
     for key, table in (*sources_of(field), *commands_of(field)):
         topic = table.get("topic")
+        if topic and topic != topic.strip():
+            where = (*path, *key, "topic")
+            report.warn(
+                where,
+                f"{dotted(where)} is {shown(topic)}, which begins or ends with a space; MQTT "
+                "compares topics character by character, so remove the space if the sensors' "
+                "topics do not contain it",
+            )
         if topic and topic.startswith("{sensor}/") and OWN_TOPICS in field.get("sensors", ()):
             report.add(
                 (*path, *key, "topic"),

@@ -755,7 +755,19 @@ SYNTAX = [
     (b'a = [\n"b" "c"]\n', 2, "separate the items by commas"),
     (b"[a.b]\n[a]\n[[c]]\n[a.b]\n", 4, "declare [a.b] twice"),
     (b"[a]\n[a]\n", 2, "declare [a] twice"),
-    (b"a = 1\n[b\nc = 2\n", 2, "write each line as `key = value`"),
+    (b"a = 1\n[b\nc = 2\n", 2, "end the name of the table with ]"),
+    (b"a = 1\n[[b.c]\nd = 2\n", 2, "end the name of the table with ]]"),
+    (b"a = 1\nb = True\n", 2, "write true or false"),
+    (b"a = 1\nb = { c = False }\n", 2, "write true or false"),
+    ("a = 1\nb = “c”\n".encode(), 2, 'with the straight quotes "'),
+    ("a = 1\nb = „c“\n".encode(), 2, 'with the straight quotes "'),
+    (b'a = 1\nb = "c\nd = 2\n', 2, "end the text with a quote"),
+    (b"a = 1\nb = 'c\nd = 2\n", 2, "end the text with a quote"),
+    (b"a = 1\nb = 'c'\nd = 'e\nf = 2\n", 3, "end the text with a quote"),
+    (b'a = 1\nb = """c\nd = 2\n', 2, "end the text with the same quotes"),
+    (b"a = 1\nb = '''c\nd = 2\n", 2, "end the text with the same quotes"),
+    (b"a = 1\nb = 5/9\n", 2, "write a number with a decimal point"),
+    (b"a = 1\nb = 10.0.0.1\n", 2, "write each line as `key = value`"),
     (b"a = 1\n\na = 2\n", 3, "once"),
     (b"a = 1\nb = \xff\n", 2, "UTF-8"),
     (b"a = 1\nb = " + b"[" * 100_000 + b"\nc = 1\n", 0, "nested too deeply"),
@@ -1268,6 +1280,16 @@ def test_a_state_directory_in_the_syntax_of_a_shell_is_warned_of(
     assert [expected] * (expected is not None) == [
         each.partition(", but ")[2] for each in caplog.messages
     ]
+
+
+@pytest.mark.parametrize("topic", ["lab/{sensor}/t ", " lab/{sensor}/t", "lab/{sensor}/t"])
+def test_a_topic_with_a_space_at_its_start_or_end_is_warned_of(tmp_path, caplog, topic):
+    text = PLAIN.replace('"lab/{sensor}/t"', f'"{topic}"')
+    load(tmp_path, text)
+
+    assert len(caplog.messages) == (topic != topic.strip())
+    for each in caplog.messages:
+        assert f'fields.heat.reading.topic is "{topic}", which begins or ends with a space' in each
 
 
 @pytest.mark.parametrize("line", ['[state]\ndir = "zustände"', 'password_file = "schlüssel"'])

@@ -46,6 +46,15 @@ class _Interval(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return INTERVAL as a number; fail if INTERVAL is an unknown option or not a number."""
         _check_no_option(str(value), ctx)
+        try:
+            int(value)
+        except ValueError:
+            self.fail(
+                f"{value!r} is not the number of an interval, such as 12 or -1. If it is the name "
+                f"of a field, write  --field {value}",
+                param,
+                ctx,
+            )
         return int(super().convert(value, param, ctx))
 
 
@@ -77,7 +86,8 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     if as_json:
         print_json([_document(each) for each in entries])
         return
-    if interval is None and isinstance(retained(), LinkError):
+    if interval is None and isinstance(problem := retained(), LinkError):
+        click.echo(problem.with_code(), err=True)
         click.echo("The broker cannot be read; the newest stored decision is:")
     for each in entries:
         if interval is None and _is_missing(retained(), each.field):

@@ -73,8 +73,13 @@ def test_why_explains_the_newest_decision_or_counts_back_with_a_negative_number(
     for words, number in (((), 129), (("-1",), 129), (("-4",), 126), (("123",), 123)):
         code, text = said("why", config, *words)
         assert code == 0
-        unread = "" if words else "The broker cannot be read; the newest stored decision is:\n"
-        assert text.startswith(f"{unread}lab, interval {number}, 2026-11-21T00:02:")
+        problem, _, explanation = text.partition("\nlab, ")
+        if words:
+            explanation = text.removeprefix("lab, ")
+        else:
+            assert "the connection is refused" in problem and "[E402]\n" in problem
+            assert problem.endswith("The broker cannot be read; the newest stored decision is:")
+        assert explanation.startswith(f"interval {number}, 2026-11-21T00:02:")
 
 
 @pytest.mark.parametrize("number", ["119", "130", "-11"])
@@ -110,6 +115,14 @@ def test_why_names_a_misspelt_option_before_its_arguments(made):
         code, text = said("why", *arguments)
         assert code == 2 and "--jsno" in text, text
         assert "not a valid integer" not in text
+
+
+def test_why_with_a_name_in_place_of_the_interval_prints_the_option_for_a_field(made):
+    code, text = said("why", made(), "lab")
+
+    assert code == 2
+    assert "'lab' is not the number of an interval, such as 12 or -1" in text
+    assert "--field lab" in text
 
 
 def test_why_with_several_fields_needs_the_name_of_one(made):

@@ -10,7 +10,7 @@ import click
 
 from edge_tvbo.cli.backtests import trainable_recording
 from edge_tvbo.cli.executors import cluster_option, executor_of, jobs_option
-from edge_tvbo.cli.options import by_policy, seed_option
+from edge_tvbo.cli.options import WholeNumberRange, by_policy, seed_option
 from edge_tvbo.cli.output import progress
 from edge_tvbo.cli.recordings import are_own, recording_of, with_complete_rows
 from edge_tvbo.errors import ConfigError, DataError, hint, naming_file
@@ -42,7 +42,7 @@ NOT_PLAYED = ("oracle",)  # the oracle reads all sensors; a policy of the benchm
     help="Directory that is searched first for recordings; repeatable.",
 )
 @click.option(
-    "--runs", default=20, show_default=True, type=click.IntRange(1), help="Number of runs."
+    "--runs", default=20, show_default=True, type=WholeNumberRange(1), help="Number of runs."
 )
 @seed_option
 @jobs_option

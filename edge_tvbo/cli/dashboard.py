@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo.cli.backtests import trainable_recording
-from edge_tvbo.cli.options import DEFAULT, NumberRange, data_dir_option
+from edge_tvbo.cli.options import DEFAULT, NumberRange, WholeNumberRange, data_dir_option
 from edge_tvbo.cli.output import progress
 from edge_tvbo.cli.recordings import data_source
 from edge_tvbo.cli.status import MAX_MISSING_REPORTS
@@ -59,7 +59,7 @@ def _host_names(
     "--port",
     default=8787,
     show_default=True,
-    type=click.IntRange(0, 65535),
+    type=WholeNumberRange(0, 65535),
     help="TCP port to listen on.",
 )
 @click.option(

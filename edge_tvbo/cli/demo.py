@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 import click
 
 from edge_tvbo.cli.backtests import trainable_recording
-from edge_tvbo.cli.options import PORT, SPEED, by_dataset, by_policy, data_dir_option, gaps_option
+from edge_tvbo.cli.options import (
+    PORT,
+    SPEED,
+    WholeNumberRange,
+    by_dataset,
+    by_policy,
+    data_dir_option,
+    gaps_option,
+)
 from edge_tvbo.cli.recordings import data_source
 from edge_tvbo.errors import DataError
 
@@ -178,7 +186,7 @@ def _row_length() -> int:
     "--fields",
     default=1,
     show_default=True,
-    type=click.IntRange(1, 1000),
+    type=WholeNumberRange(1, 1000),
     help="Number of fields. One field is called lab; several are called lab-1, lab-2, ...",
 )
 @click.option(

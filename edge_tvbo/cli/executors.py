@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edge_tvbo.cli.options import WholeNumberRange
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ cluster_option = click.option(
     " machine.",
 )
 jobs_option = click.option(
-    "--jobs", type=click.IntRange(1), help="Number of processes.  [default: one per core]"
+    "--jobs", type=WholeNumberRange(1), help="Number of processes.  [default: one per core]"
 )
 
 

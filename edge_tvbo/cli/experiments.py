@@ -10,6 +10,7 @@ from edge_tvbo.cli.executors import cluster_option, executor_of, jobs_option
 from edge_tvbo.cli.options import (
     POSITIVE,
     NumberRange,
+    WholeNumberRange,
     data_dir_option,
     json_option,
     noise_option,
@@ -22,7 +23,9 @@ from edge_tvbo.cli.recordings import data_source
 
 @click.command()
 @click.argument("name", metavar="NAME|list")
-@click.option("--runs", type=click.IntRange(1), help="Number of runs.  [default: as in the paper]")
+@click.option(
+    "--runs", type=WholeNumberRange(1), help="Number of runs.  [default: as in the paper]"
+)
 @seed_option
 @jobs_option
 @cluster_option
@@ -88,7 +91,7 @@ def experiment(
     "--horizon",
     default=288,
     show_default=True,
-    type=click.IntRange(1),
+    type=WholeNumberRange(1),
     help="Number of intervals, T.",
 )
 @click.option(

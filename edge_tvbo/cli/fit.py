@@ -184,6 +184,6 @@ def _echo_next_step(
         click.echo(
             "The model does not contain these sensors, because they have no reading on the "
             f"training days: {listed(missing)}. To use the model, remove these sensors from "
-            f"`sensors` in [fields.{field}] of {config}, or fit the model again when the "
-            "sensors have readings."
+            f"`sensors` in [fields.{field}] of {config}, and from the tables that name them, or "
+            "fit the model again when the sensors have readings."
         )

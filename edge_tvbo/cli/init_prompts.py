@@ -175,9 +175,8 @@ def prompted_interval(text: str) -> str:
     try:
         interval(text)
     except ValueError as error:
-        hint = f" {error}" if str(error) else ""
+        hint = f" ({error})" if str(error) else ""
         raise click.BadParameter(
-            f'{text!r} is not an interval; allowed: a duration, 10ms to 366d, or "on-reading".'
-            f"{hint}"
+            f'{text!r} is not an interval; allowed: a duration, 10ms to 366d, or "on-reading"{hint}'
         ) from None
     return text

@@ -21,15 +21,31 @@ class NumberRange(click.FloatRange):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Return the option's number; fail if the number is infinite, NaN or out of range."""
+        try:
+            float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number.", param, ctx)
         number = float(super().convert(value, param, ctx))
         if not isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
 
 
+class WholeNumberRange(click.IntRange):
+    """Type of an option that is a whole number in a range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the option's number; fail if it is no whole number, or out of range."""
+        try:
+            int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number.", param, ctx)
+        return int(super().convert(value, param, ctx))
+
+
 SPEED = NumberRange(0, 1e6, min_open=True)  # as a multiple of real time
 POSITIVE = NumberRange(0, min_open=True)
-PORT = click.IntRange(1, 65535)  # of a TCP server
+PORT = WholeNumberRange(1, 65535)  # of a TCP server
 DEFAULT = click.core.ParameterSource.DEFAULT
 # Names of the files in a daemon's state directory, such as lab.readings.db:
 STATE_FILE = re.compile(
@@ -49,7 +65,7 @@ data_dir_option = click.option(
     "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
 )
 seed_option = click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the runs."
+    "--seed", default=0, show_default=True, type=WholeNumberRange(0), help="Seed of the runs."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 noise_option = click.option(
@@ -133,7 +149,7 @@ def duration_option(context: click.Context, option: click.Parameter, text: str) 
     try:
         return seconds(text)
     except ConfigError as error:
-        raise click.BadParameter(f"{error}.") from None
+        raise click.BadParameter(str(error)) from None
 
 
 def output_file(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:

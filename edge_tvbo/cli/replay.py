@@ -17,6 +17,7 @@ from edge_tvbo.cli.options import (
     PORT,
     SPEED,
     NumberRange,
+    WholeNumberRange,
     assigned_parameters,
     by_policy,
     command_line,
@@ -52,7 +53,7 @@ def pace_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--per-interval",
-            type=click.IntRange(1, 16),
+            type=WholeNumberRange(1, 16),
             default=1,
             show_default=True,
             help="Number of sensors that are activated in each interval.",
@@ -89,7 +90,7 @@ def pace_options(command: Callable[..., None]) -> Callable[..., None]:
     "--seeds",
     default=1,
     show_default=True,
-    type=click.IntRange(1),
+    type=WholeNumberRange(1),
     help="Number of replays, with different seeds.",
 )
 @click.option(
@@ -179,7 +180,7 @@ def replay(
     "--seeds",
     default=8,
     show_default=True,
-    type=click.IntRange(1),
+    type=WholeNumberRange(1),
     help="Number of replays per policy, with different seeds.",
 )
 @jobs_option

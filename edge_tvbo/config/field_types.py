@@ -71,8 +71,9 @@ def seconds(text: str) -> float:
     """
     if found := _DURATION.fullmatch(text):
         return float(found[1]) * _UNITS[found[2]]
+    hint = f" ({guess})" if (guess := _duration_hint(text)) else ""
     raise ConfigError(
-        f'"{text}" is not a duration, such as "500ms", "10s", "10min", "1.5h" or "1d"'
+        f'"{text}" is not a duration, such as "500ms", "10s", "10min", "1.5h" or "1d"{hint}'
     )
 
 

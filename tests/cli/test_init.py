@@ -1450,7 +1450,7 @@ def test_a_bad_answer_is_asked_again_and_no_answer_is_lost(tmp_path, monkeypatch
     field = settings["fields"]["temperature"]
     assert settings["mqtt"] == {"host": "lan", "port": 1884}
     assert (field["sensors"], field["interval"]) == (["hall", "attic"], "5min")
-    assert 'did you mean "10min"?' in made.output
+    assert '"on-reading" (did you mean "10min"?)' in made.output
     assert made.output.count("Broker (") == 3 and made.output.count("How often") == 3
 
 

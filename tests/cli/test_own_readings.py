@@ -283,8 +283,8 @@ def test_fit_names_the_sensors_without_which_the_model_cannot_be_used(config, tm
     assert fitted.endswith(
         "The model does not contain these sensors, because they have no reading on the training "
         "days: shed, porch. To use the model, remove these sensors from `sensors` in "
-        f"[fields.temperature] of {config}, or fit the model again when the sensors have readings."
-        "\n"
+        f"[fields.temperature] of {config}, and from the tables that name them, or fit the model "
+        "again when the sensors have readings.\n"
     )
     config.write_text(used)
     assert run("check", config).exit_code == 0
@@ -343,6 +343,8 @@ def test_several_fields_need_the_option_field(config, tmp_path):
         (["fit", "CONFIG", "--from", "2026-03-03", "--to", "2026-03-02"], "Exchange the two"),
         (["compare", "--interval", "1h"], "--interval is for CONFIG and for --dataset csv"),
         (["compare", "--interval", "soon"], "is not a duration"),
+        (["export", "CONFIG", "--interval", "5 minutes"], '"1d" (did you mean "5min"?)'),
+        (["compare", "--interval", "10"], '"1d" (did you mean "10s"?)'),
         (["replay", "CONFIG", "--via", "mqtt"], "no recorded readings yet"),
         (["export", "CONFIG", "--from", "monday"], "is not a time such as 2026-03-02"),
         (["export", "CONFIG", "--format", "parquet"], "add  --output readings.parquet"),

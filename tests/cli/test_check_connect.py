@@ -182,6 +182,24 @@ def test_the_sources_of_one_device_are_told_apart_and_many_good_ones_share_a_lin
     assert sorted(each.partition(" within")[0] for each in texts) == sorted([*good, silent])
 
 
+def test_sources_with_the_same_topic_and_value_are_told_apart_by_their_sensors(mosquitto, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    path = configured(tmp_path, broker.port)
+    text = path.read_text()
+    sources = "".join(
+        f"[[fields.heat.readings]]\nsensors = {sensors}\nscale = {scale}\n"
+        'topic = "lab/{sensor}/t"\n'
+        for sensors, scale in (('["a", "b"]', 1.0), ('["c"]', 0.5))
+    )
+    path.write_text(text.replace('reading = { topic = "lab/{sensor}/t" }', "") + sources)
+
+    result = CliRunner().invoke(main, ["check", "--connect", "--listen", "100ms", str(path)])
+
+    assert "heat, lab/{sensor}/t (a, b): 0 of 2 sensors" in result.stdout
+    assert "heat, lab/{sensor}/t (c): 0 of 1 sensors" in result.stdout
+
+
 def test_many_topics_share_a_line(mosquitto, tmp_path):
     broker = mosquitto()
     broker.start()

@@ -101,9 +101,13 @@ class Observed:
             filters += [route.template.filter for route in every]
             for route, source in zip(every, field.sources, strict=False):  # a battery may follow
                 text = name if field.reading else f"{name}, {source.topic}"
-                if value := source.settings.get("value"):
-                    shares_topic = sum(each.topic == source.topic for each in field.sources) > 1
-                    text += f", {value}" if shares_topic else ""
+                same_topic = [each for each in field.sources if each.topic == source.topic]
+                if len(same_topic) > 1:
+                    value = source.settings.get("value")
+                    text += f", {value}" if value else ""
+                    if sum(each.settings.get("value") == value for each in same_topic) > 1:
+                        names = named(route.sensors, field.sensor_names)
+                        text += f" ({listed(names, MAX_NAMES)})"
                 observed = ObservedSource(route, text, field.sensor_names)
                 self._sources[route] = observed
                 self._by_field.setdefault(name, []).append(observed)

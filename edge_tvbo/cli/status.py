@@ -18,7 +18,7 @@ from edge_tvbo.errors import DataError, LinkError, error_text
 
 if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
-    from edge_tvbo.messages.documents import Decision, Health, RetainedState
+    from edge_tvbo.messages.documents import Decision, EnergyState, Health, RetainedState
 
 HEALTH_DELAY_S = 1.2  # longest time from a decision until the health document is published
 MAX_MISSING_REPORTS = 3  # if more health reports are missing, the daemon is not responding
@@ -138,6 +138,8 @@ def _field_lines(
         lines.append(f"  {_counts(retained.health, field, names)}")
         if alert := retained.health.fields[field].alert:
             lines.append(f"  {alert}")
+        if energy := retained.health.fields[field].energy:
+            lines.append(f"  energy: {_energy_text(energy, names)}")
         if model := retained.health.fields[field].model:
             lines.append(f"  model: {model}")
     return [*lines, f"  history: {span_text(span)}"] if span else lines
@@ -167,6 +169,29 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
         f"{f'implausible: {implausible}; ' if implausible else ''}"
         f"{f'ignored: {ignored}; ' if ignored else ''}"
         f"rejected: {rejected or 'none'}{survey}"
+    )
+
+
+def _energy_text(energy: "EnergyState", names: Mapping[str, str]) -> str:
+    """Return the energy budget of a field for `status`, with the sensors that cannot be activated.
+
+    Sensors with an empty budget are counted, because the health report does not name them.
+    """
+    from edge_tvbo.messages.formatting import (
+        MAX_NAMED_SENSORS,
+        counted,
+        listed,
+        named,
+        significant,
+    )
+
+    left = f", {significant(energy.left)} {energy.unit} left" if energy.left is not None else ""
+    low = listed(named(energy.low_battery, names), MAX_NAMED_SENSORS)
+    return (
+        f"{significant(energy.spent)} {energy.unit} spent in the last period{left}; "
+        f"{counted(energy.saved, 'interval')} without an activation, to save energy; "
+        f"{f'sensors with an empty budget: {energy.exhausted}; ' if energy.exhausted else ''}"
+        f"low battery: {low or 'none'}"
     )
 
 

@@ -21,7 +21,14 @@ from edge_tvbo.control import history_text, sensor_health
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.decision_text import MAX_EXPLAINED
 from edge_tvbo.messages.commands import Ending, PublishState, Record
-from edge_tvbo.messages.documents import FieldHealth, Health, Notice, Reason, RetainedState
+from edge_tvbo.messages.documents import (
+    EnergyState,
+    FieldHealth,
+    Health,
+    Notice,
+    Reason,
+    RetainedState,
+)
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.messages.history import EarlierActivation
 from edge_tvbo.models.field import SensorField
@@ -291,6 +298,27 @@ def test_status_without_a_broker_exits_with_1(made):
 def health(at):
     field = FieldHealth(9, "a", 8, 1, ["b"], {"late": 3})
     return msgspec.json.encode(Health(at, 3600, "0.1.0", {"lab": field}))
+
+
+def test_status_shows_the_energy_budget_and_the_sensors_with_low_batteries(made, monkeypatch):
+    decision = history_entry(9, text="a: its turn").decision
+    field = FieldHealth(9, "a", 8, 1, [], {}, energy=EnergyState("J", 13.04, 2.0, 1, 0, ["b"]))
+    unlimited = FieldHealth(9, "a", 8, 1, [], {}, energy=EnergyState("mAh", 4, None, 0, 2, []))
+    texts = []
+    for each in (field, unlimited):
+        report = Health("2026-11-21T00:02:00Z", 60, "0.1.0", {"lab": each})
+        seen = RetainedState("online", report, {"lab": decision})
+        monkeypatch.setattr(status_command, "retained_state", lambda *_, seen=seen: seen)
+        texts.append(said("status", made())[1])
+
+    assert (
+        "  energy: 13 J spent in the last period, 2 J left; 1 interval without an activation, to "
+        "save energy; low battery: b\n" in texts[0]
+    )
+    assert (
+        "  energy: 4 mAh spent in the last period; 0 intervals without an activation, to save "
+        "energy; sensors with an empty budget: 2; low battery: none\n" in texts[1]
+    )
 
 
 @pytest.mark.parametrize("before", [8, None])

@@ -205,7 +205,8 @@ def _counters(
 
     state, instance = _state(path, raw)
     if state is None:
-        yield "no state is stored: [state] dir is not set"
+        why = "[state] dir is not set" if raw else "the configuration contains no readable setting"
+        yield f"no stored state is known: {why}"
         return
     for generation, data in open_store(str(state), instance).generations():
         try:
@@ -271,7 +272,7 @@ def _decisions(
 
     state, instance = _state(path, raw)
     if state is None:
-        yield "no state is stored, so there is no history and no record of a crash"
+        yield "no stored state is known, so there is no history and no record of a crash"
         return
     try:
         with closing(open_history(str(state), instance)) as past:

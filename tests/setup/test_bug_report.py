@@ -417,7 +417,9 @@ def test_counters_without_a_stored_state_say_why(stateful, tmp_path):
     assert "no readable stored state was found" in part(stateful, "Counters")
     stateless = tmp_path / "other.toml"
     stateless.write_text(CONFIG)
-    assert "no state is stored: [state] dir is not set" in part(stateless, "Counters")
+    assert "no stored state is known: [state] dir is not set" in part(stateless, "Counters")
+    stateless.write_text(f'{CONFIG}\n[state]\ndir = "state')  # without the closing quote
+    assert "the configuration contains no readable setting" in part(stateless, "Counters")
 
 
 @pytest.mark.parametrize(

@@ -99,8 +99,8 @@ MAX_LISTED_SENSORS = 12  # largest number of sensors that the output lists for a
 @click.option(
     "--mean",
     type=NumberRange(-1e50, 1e50),  # as in the configuration
-    help="Mean of the readings.  [default: median of the readings of the sensors found; 20 with"
-    " --sensor]",
+    help="Mean of the readings.  [default: median of the readings of the sensors found; with"
+    " --sensor, the usual value of the quantity]",
 )
 @click.option(
     "--spread",

@@ -70,13 +70,26 @@ def _named_field(name: str, answers: Answers) -> "FieldValues":
         value=value,
         unit=_unit_setting(answers.payload, value, unit),
     )
+    mean, spread = _usual_readings(quantity, unit)
     return FieldValues(
         name=field_name(name),
         sources=(source,),
         unit=unit,
-        mean=20.0 if answers.mean is None else answers.mean,
-        spread=quantity.spread if answers.spread is None else answers.spread,
+        mean=mean if answers.mean is None else answers.mean,
+        spread=spread if answers.spread is None else answers.spread,
     )
+
+
+def _usual_readings(quantity: "Quantity", unit: str) -> tuple[float, float]:
+    """Return the usual mean and spread of the readings of `quantity` in `unit`."""
+    from edge_tvbo.setup.sensor_units import other_units
+
+    for other in other_units(unit):
+        if other.name == quantity.unit:
+            zero = other.converted(0.0)
+            factor = other.converted(1.0) - zero
+            return factor * quantity.mean + zero, factor * quantity.spread
+    return quantity.mean, quantity.spread
 
 
 def _unit_setting(payload: str, value: str | None, unit: str) -> str | None:

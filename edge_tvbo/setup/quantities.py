@@ -6,11 +6,12 @@ import msgspec
 
 
 class Quantity(msgspec.Struct, frozen=True):
-    """A measured quantity, with its unit and the usual spread of its readings."""
+    """A measured quantity, with its unit and the usual spread and mean of its readings."""
 
     name: str
     unit: str
     spread: float  # standard deviation, in the unit
+    mean: float = 20.0  # in the unit
 
 
 QUANTITIES = {  # quantities by the words that integrations use
@@ -21,18 +22,18 @@ QUANTITIES = {  # quantities by the words that integrations use
     "temp_c": Quantity("temperature", "°C", 3.0),
     "tempc": Quantity("temperature", "°C", 3.0),
     "tc": Quantity("temperature", "°C", 3.0),
-    "humidity": Quantity("humidity", "%", 10.0),
-    "hum": Quantity("humidity", "%", 10.0),
-    "rh": Quantity("humidity", "%", 10.0),
-    "co2": Quantity("co2", "ppm", 300.0),
-    "carbondioxide": Quantity("co2", "ppm", 300.0),
-    "pm25": Quantity("pm25", "µg/m³", 10.0),
-    "voc": Quantity("voc", "ppb", 200.0),
-    "noise": Quantity("noise", "dB", 10.0),
-    "laeq": Quantity("noise", "dB", 10.0),
-    "illuminance": Quantity("illuminance", "lx", 200.0),
-    "soil_moisture": Quantity("soil_moisture", "%", 10.0),
-    "pressure": Quantity("pressure", "hPa", 10.0),
+    "humidity": Quantity("humidity", "%", 10.0, 50.0),
+    "hum": Quantity("humidity", "%", 10.0, 50.0),
+    "rh": Quantity("humidity", "%", 10.0, 50.0),
+    "co2": Quantity("co2", "ppm", 300.0, 600.0),
+    "carbondioxide": Quantity("co2", "ppm", 300.0, 600.0),
+    "pm25": Quantity("pm25", "µg/m³", 10.0, 10.0),
+    "voc": Quantity("voc", "ppb", 200.0, 200.0),
+    "noise": Quantity("noise", "dB", 10.0, 50.0),
+    "laeq": Quantity("noise", "dB", 10.0, 50.0),
+    "illuminance": Quantity("illuminance", "lx", 200.0, 200.0),
+    "soil_moisture": Quantity("soil_moisture", "%", 10.0, 40.0),
+    "pressure": Quantity("pressure", "hPa", 10.0, 1010.0),
 }
 GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow the word of a quantity
 MAX_WORD_LENGTH = 64  # a word with more characters is not a quantity

@@ -1580,6 +1580,26 @@ def test_a_connection_problem_names_options_in_place_of_the_settings_that_they_s
     assert f"set --host, --ca or mqtt.tls.certificate, or remove {option}" in made.stderr
 
 
+@pytest.mark.parametrize(
+    ("quantity", "unit", "reading"),
+    [
+        ("pressure", "hPa", 1013.2),
+        ("humidity", "%", 64.0),
+        ("temperature", "°F", 95.0),
+        ("temperature", "K", 293.0),
+    ],
+)
+def test_a_usual_reading_of_a_named_sensor_is_plausible(tmp_path, quantity, unit, reading):
+    path = tmp_path / "my.toml"
+    named = ("--sensor", "a", "--quantity", quantity, "--unit", unit)
+
+    made = run("init", str(path), *named)
+
+    assert made.exit_code == 0, made.output
+    kernel = tomllib.loads(path.read_text())["fields"][quantity]["kernel"]
+    assert abs(reading - kernel["mean"]) < 6 * kernel["variance"] ** 0.5
+
+
 @pytest.mark.parametrize("source", [("--sensor", "hall"), ("--listen", "1s")])
 @pytest.mark.parametrize("name", ["missing.pem", "text.pem", "."])
 def test_a_ca_that_is_no_certificate_is_an_error_of_its_option(tmp_path, name, source):

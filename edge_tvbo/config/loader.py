@@ -40,8 +40,9 @@ _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _MISSING_QUOTE = re.compile(r"""Expected "('+)"|Unterminated string""")
 _HUGE_NUMBER = re.compile(r"[\d_]{4301,}")  # too many digits for int()
 _DECIMAL_COMMA = re.compile(r"\d,\d")
-_FRACTION = re.compile(r"\d\s*/\s*\d")
-_CAPITAL_BOOLEAN = re.compile(r"(true|false)\b", re.IGNORECASE)
+_VALUE_END = r"\s*($|[],}#])"
+_FRACTION = re.compile(r"\d\s*/\s*\d+(\.\d+)?" + _VALUE_END)
+_CAPITAL_BOOLEAN = re.compile(r"(?i:true|false)" + _VALUE_END)
 _CURLY_QUOTES = "“”„‟‘’‚‛«»"
 # In an inline table, TOML reads the digits after a decimal comma as the next key.
 _DECIMAL_COMMA_IN_TABLE = re.compile(r"=\s*[-+]?\d+,\d+\s*$")
@@ -222,7 +223,8 @@ def _parsed(path: Path, text: str) -> Values:
     if where and where[1]:
         line, column = int(where[1]), int(where[2])
     elif found := _MISSING_QUOTE.match(message):
-        start = text.rfind(found[1] or '"""')  # the text ends at the end of the document
+        # the text ends at the end of the document
+        start = text.rfind(found[1] or ('"""' if text.count('"""') % 2 else '"'))
         line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
     else:
         line, column = text.rstrip().count("\n") + 1, 0
@@ -245,7 +247,7 @@ def _toml_hint(problem: str, line: str, at: int) -> str:
         return "write a number with a decimal point"
     if _FRACTION.match(line, max(at - 1, 0)):
         return "write a number with a decimal point, not a fraction"
-    if _CAPITAL_BOOLEAN.match(line, at):
+    if problem == "Invalid value" and _CAPITAL_BOOLEAN.match(line, at):
         return "write true or false in lower case"
     if line[at : at + 1] in tuple(_CURLY_QUOTES):
         return 'write texts with the straight quotes "'
@@ -254,7 +256,10 @@ def _toml_hint(problem: str, line: str, at: int) -> str:
     if _MISSING_QUOTE.match(problem):
         return "end the text with the same quotes with which it begins"
     if found := re.match(r"Expected '(]]?)' at the end of", problem):
-        return f"end the name of the table with {found[1]}"
+        if re.match(r"\s*($|[]#])", line[at:]):
+            return f"end the name of the table with {found[1]}"
+        if re.match(r"[^=,]*]", line[at:]):
+            return "use only the characters A-Z a-z 0-9 _ - in the names of tables"
     if "immutable" in problem:
         return "add the key inside the braces { } of its table"
     if "Unclosed array" in problem:

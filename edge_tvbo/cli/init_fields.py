@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from edge_tvbo.setup.sensor_groups import SensorGroup
 
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
+RARE_UNITS = {  # unit -> (another unit for --unit that `OTHER_UNITS` lacks, factor)
+    "hPa": (("bar", 0.001), ("mmHg", 0.750062), ("inHg", 0.02953), ("psi", 0.0145038))
+}
 Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]
 
 
@@ -81,14 +84,17 @@ def _named_field(name: str, answers: Answers) -> "FieldValues":
 
 
 def _usual_readings(quantity: "Quantity", unit: str) -> tuple[float, float]:
-    """Return the usual mean and spread of the readings of `quantity` in `unit`."""
-    from edge_tvbo.setup.sensor_units import other_units
+    """Return the usual mean and spread of the readings of `quantity` in `unit`.
 
-    for other in other_units(unit):
-        if other.name == quantity.unit:
-            zero = other.converted(0.0)
-            factor = other.converted(1.0) - zero
-            return factor * quantity.mean + zero, factor * quantity.spread
+    An unknown unit counts as another name of the quantity's unit, as in "%RH".
+    """
+    from edge_tvbo.messages.formatting import may_be_same_unit
+    from edge_tvbo.setup.sensor_units import OtherUnit, other_units
+
+    rare = [OtherUnit(*each, 0.0) for each in RARE_UNITS.get(quantity.unit, ())]
+    for other in (*other_units(quantity.unit), *rare):
+        if unit and may_be_same_unit(other.name, unit):
+            return other.factor * quantity.mean + other.shift, other.factor * quantity.spread
     return quantity.mean, quantity.spread
 
 

@@ -1584,6 +1584,12 @@ def test_a_connection_problem_names_options_in_place_of_the_settings_that_they_s
     ("quantity", "unit", "reading"),
     [
         ("pressure", "hPa", 1013.2),
+        ("pressure", "mbar", 1013.2),
+        ("pressure", "kPa", 101.3),
+        ("pressure", "bar", 1.013),
+        ("pressure", "inHg", 29.9),
+        ("pressure", "mmHg", 760.0),
+        ("pressure", "psi", 14.7),
         ("humidity", "%", 64.0),
         ("temperature", "°F", 95.0),
         ("temperature", "K", 293.0),

@@ -158,7 +158,7 @@ class Newcomer:
 
     def _starts_broker(self, words):
         broker = self._serves(words)
-        broker.wait_for("running")
+        broker.wait_for(" running\n")  # it opens the port later than it warns of "local only mode"
         self.observer = Peer(self.mqtt_port, ("#",))
         self._stack.callback(self.observer.close)
         return ""

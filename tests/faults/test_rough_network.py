@@ -23,10 +23,14 @@ MIB = 1024**2
 MAX_GROWTH_MIB = 1.0  # over 100 faults and some 160 connections it varied by 0.08 in all
 IMPATIENT = """\
 from edge_tvbo.cli import main
-from edge_tvbo_adapters.mqtt import backoff, link
+from edge_tvbo_adapters.mqtt import backoff, session_starter
 from msgspec.structs import replace
-Session = link.Session
-link.Session = lambda mqtt, *args, **named: Session(replace(mqtt, keepalive=1), *args, **named)
+Session = session_starter.Session
+
+def impatient(mqtt, *args, **named):
+    return Session(replace(mqtt, keepalive=1), *args, **named)
+
+session_starter.Session = impatient
 backoff.EARLY_END_WAIT_S = 0.3  # many short sessions look like a duplicate client id
 main()
 """

@@ -450,6 +450,7 @@ def test_a_refused_subscription_is_logged_and_the_link_is_not_online(caplog):
         assert not fake_broker.link.online
 
 
+@pytest.mark.slow
 def test_a_refused_subscription_is_repeated_without_the_discovery_message(caplog):
     discovery = Discovery("lab", HomeAssistant(), {"components": {}}, Random(0))
     with FakeBroker(discovery=discovery) as fake_broker:
@@ -542,6 +543,7 @@ def test_the_link_is_alive_for_two_keepalives_of_the_broker(keepalive, alive):
         assert [fake_broker.link.alive(now + s) for s in (30.0, 600.0, 10_000.0)] == alive
 
 
+@pytest.mark.slow
 def test_closing_sends_no_disconnect_if_the_broker_has_not_acknowledged_offline():
     """Without DISCONNECT, the broker publishes the will, which is offline, too."""
     with FakeBroker() as fake_broker:

@@ -486,6 +486,7 @@ def run_until(loop, sock, message, times):
     return sent
 
 
+@pytest.mark.slow
 def test_the_loop_notifies_systemd_and_serves_http(systemd):
     pytest.importorskip("prometheus_client")
     sock, notifier = systemd

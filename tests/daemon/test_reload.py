@@ -65,6 +65,7 @@ def test_each_reload_is_logged_even_if_its_text_is_the_same():
     assert stream.getvalue().count("nothing is changed") == 2
 
 
+@pytest.mark.slow
 def test_replaced_daemon_is_freed():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # of earlier tests

@@ -37,6 +37,7 @@ def log():
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUZZERS)
 def test_a_fuzzer_passes_its_initial_inputs_and_changes_of_them(name):
     fuzzer, random = import_module(f"fuzz.{name}"), Random(1)

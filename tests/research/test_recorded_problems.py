@@ -197,6 +197,7 @@ def test_a_csv_file_is_played_and_other_readings_are_not_mixed_with_it(tmp_path)
     assert len(runs) == 4 + 4 + 4  # of static, and of two files of the same name
 
 
+@pytest.mark.slow
 def test_pictures_of_ranks_are_removed_if_a_later_command_has_a_single_problem(tmp_path):
     write_csv(tmp_path / "shed.csv", recording().values)
     command = ["--policies", "static,random", "--runs", 1, "--jobs", 1, "--out", tmp_path / "out"]

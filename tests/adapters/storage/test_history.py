@@ -213,6 +213,7 @@ def test_lowered_size_applies_from_the_next_start(tmp_path):
         assert reader.newest("lab", 2) == [history_entry(48_000), renumbered(pool[-1], 47_999)]
 
 
+@pytest.mark.slow
 def test_a_much_lower_size_neither_blocks_the_daemon_nor_fills_the_wal(tmp_path, monkeypatch):
     """Each call deletes a part of the batches, in a transaction that writes few pages."""
     monkeypatch.setattr(batch_db, "MAX_REDUCTION_TIME_S", 0.0, raising=False)
@@ -559,6 +560,7 @@ def test_unwritable_directory_is_logged_once(directory, caplog):
     assert sum("cannot be stored" in line for line in lines) == 1
 
 
+@pytest.mark.slow
 def test_a_day_of_a_very_large_network_is_stored_in_several_transactions(tmp_path):
     """Random estimates are larger than real ones, because they can hardly be compressed."""
     random = Random(0)

@@ -644,6 +644,7 @@ def test_unwritable_report_directory_is_rejected_before_the_work(tmp_path):
 SEVERAL_POLICIES = "et-gp-ucb,sw-gp-ucb,w-dbo,d-ucb,round-robin,random,static"
 
 
+@pytest.mark.slow
 @pytest.mark.acceptance(21)
 def test_compare_reports_intervals_activations_seeds_and_figures(tmp_path):
     """Demonstration 21 of PRODUCT.md, on the sample."""

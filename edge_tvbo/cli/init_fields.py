@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from edge_tvbo.setup.sensor_groups import SensorGroup
 
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
-RARE_UNITS = {  # unit -> (another unit for --unit that `OTHER_UNITS` lacks, factor)
-    "hPa": (("bar", 0.001), ("mmHg", 0.750062), ("inHg", 0.02953), ("psi", 0.0145038))
-}
 Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]
 
 
@@ -62,6 +59,7 @@ def _named_field(name: str, answers: Answers) -> "FieldValues":
     from edge_tvbo.messages.sensor_ids import ids
     from edge_tvbo.setup.config_template import FieldValues, SourceValues
     from edge_tvbo.setup.quantities import field_name, known_quantity
+    from edge_tvbo.setup.sensor_units import usual_readings
 
     quantity = known_quantity(name)
     value = None if answers.value is None else answers.value.replace(QUANTITY, name)
@@ -73,7 +71,7 @@ def _named_field(name: str, answers: Answers) -> "FieldValues":
         value=value,
         unit=_unit_setting(answers.payload, value, unit),
     )
-    mean, spread = _usual_readings(quantity, unit)
+    mean, spread = usual_readings(quantity, unit)
     return FieldValues(
         name=field_name(name),
         sources=(source,),
@@ -81,21 +79,6 @@ def _named_field(name: str, answers: Answers) -> "FieldValues":
         mean=mean if answers.mean is None else answers.mean,
         spread=spread if answers.spread is None else answers.spread,
     )
-
-
-def _usual_readings(quantity: "Quantity", unit: str) -> tuple[float, float]:
-    """Return the usual mean and spread of the readings of `quantity` in `unit`.
-
-    An unknown unit counts as another name of the quantity's unit, as in "%RH".
-    """
-    from edge_tvbo.messages.formatting import may_be_same_unit
-    from edge_tvbo.setup.sensor_units import OtherUnit, other_units
-
-    rare = [OtherUnit(*each, 0.0) for each in RARE_UNITS.get(quantity.unit, ())]
-    for other in (*other_units(quantity.unit), *rare):
-        if unit and may_be_same_unit(other.name, unit):
-            return other.factor * quantity.mean + other.shift, other.factor * quantity.spread
-    return quantity.mean, quantity.spread
 
 
 def _unit_setting(payload: str, value: str | None, unit: str) -> str | None:

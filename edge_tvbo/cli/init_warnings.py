@@ -157,7 +157,7 @@ def warn_of_units(field: "DiscoveredField") -> None:
     whole = field.whole
     for reading in other_readings(whole, field.unit, field.sent):
         click.echo(_other_reading_text(reading, whole.center, field.unit), err=True)
-    if not field.others and not field.right.unit:
+    if not field.others and not field.reference.unit:
         for text in dict.fromkeys(_unconverted_texts(field)):
             click.echo(text, err=True)
 
@@ -181,8 +181,8 @@ def _other_unit_text(
     return (
         f"Sensors of {_sensors_text(found, field)} seem to send {other.name}: their median is"
         f" {center:.4g}, and {center:.4g} {other.name} are {other.converted(center):.4g}"
-        f" {field.unit}. The median of {_sensors_text([field.right], field)} is"
-        f" {field.right.center:.4g} {field.unit}. If the sensors send {other.name}, add"
+        f" {field.unit}. The median of {_sensors_text([field.reference], field)} is"
+        f" {field.reference.center:.4g} {field.unit}. If the sensors send {other.name}, add"
         f" {_settings(other)} to their source in the file."
     )
 

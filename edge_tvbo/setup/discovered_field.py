@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from edge_tvbo.messages.sensor_ids import ids
 from edge_tvbo.setup.config_template import FieldValues, SourceValues
 from edge_tvbo.setup.sensor_groups import SensorGroup
-from edge_tvbo.setup.sensor_units import OtherUnit, conversion, other_unit, reference
+from edge_tvbo.setup.sensor_units import OtherUnit, conversion, other_unit, reference_group
 
 
 class DiscoveredSource(NamedTuple):
@@ -54,7 +54,7 @@ class DiscoveredField(NamedTuple):
 
     groups: Sequence[SensorGroup]  # all measure the same quantity
     unit: str
-    right: SensorGroup  # the group that most probably sends its readings in `unit`
+    reference: SensorGroup  # the group that most probably sends its readings in `unit`
     sources: Sequence[DiscoveredSource]
 
     @property
@@ -82,7 +82,7 @@ class DiscoveredField(NamedTuple):
         readings: dict[str, float] = {}
         for each in usable or self.sources:
             readings |= each.readings
-        return replace(self.right, readings=readings)
+        return replace(self.reference, readings=readings)
 
     def values(self, mean: float | None, spread: float | None) -> FieldValues:
         """Return the template values of the field.
@@ -106,14 +106,14 @@ def discovered_field(groups: Sequence[SensorGroup], unit: str | None) -> Discove
     quantity.
     """
     unit = groups[0].quantity.unit if unit is None else unit
-    right = reference(groups, unit)
-    return DiscoveredField(groups, unit, right, list(_sources(groups, right, unit)))
+    reference = reference_group(groups, unit)
+    return DiscoveredField(groups, unit, reference, list(_sources(groups, reference, unit)))
 
 
 def _sources(
-    groups: Sequence[SensorGroup], right: SensorGroup, unit: str
+    groups: Sequence[SensorGroup], reference: SensorGroup, unit: str
 ) -> Iterator[DiscoveredSource]:
-    """Yield the sources of a discovered field; the group `right` sends its readings in `unit`.
+    """Yield the sources of a discovered field; the group `reference` sends its readings in `unit`.
 
     If several integrations recognise the messages of a sensor, the first of them has the sensor.
     """
@@ -129,7 +129,7 @@ def _sources(
             continue
         sensors = ids(names, taken)
         taken.update(sensors)
-        scale, offset = conversion(group, right)
+        scale, offset = conversion(group, reference)
         is_converted = (scale, offset) != (1.0, 0.0)
-        other = None if is_converted else other_unit(group, right, unit)
+        other = None if is_converted else other_unit(group, reference, unit)
         yield DiscoveredSource(group, sensors, scale, offset, other)

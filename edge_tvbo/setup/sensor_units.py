@@ -1,7 +1,7 @@
 """Sensor units: finds discovered readings that are not in the unit of their field.
 
 A unit is recognised by its readings: after their conversion, they are as other readings of the
-field.
+field. For sensors that the user names, this module converts the usual readings of the quantity.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,11 +10,16 @@ from typing import NamedTuple
 
 from edge_tvbo.control.units import OTHER_UNITS
 from edge_tvbo.messages.formatting import may_be_same_unit
+from edge_tvbo.setup.quantities import Quantity
 from edge_tvbo.setup.sensor_groups import SensorGroup
 
 # Distances from the center, in spreads. A value may be in another unit if it is farther away than
 # the first distance, and closer than the second distance after its conversion from that unit:
 MIN_FAR_SPREADS, MAX_NEAR_SPREADS = 5.0, 2.0
+
+RARE_UNITS = {  # unit -> (another unit that a user may name, but that no reading suggests, factor)
+    "hPa": (("bar", 0.001), ("mmHg", 0.750062), ("inHg", 0.02953), ("psi", 0.0145038))
+}
 
 
 class OtherUnit(NamedTuple):
@@ -66,6 +71,21 @@ def other_units(unit: str) -> list[OtherUnit]:
     return found
 
 
+def usual_readings(quantity: Quantity, unit: str) -> tuple[float, float]:
+    """Return the usual mean and spread of the readings of `quantity` in `unit`.
+
+    An unknown unit counts as another name of the quantity's unit, as in "%RH".
+
+    >>> usual_readings(Quantity("temperature", "°C", spread=3.0, mean=20.0), "K")
+    (293.15, 3.0)
+    """
+    rare = [OtherUnit(*each, 0.0) for each in RARE_UNITS.get(quantity.unit, ())]
+    for other in (*other_units(quantity.unit), *rare):
+        if unit and may_be_same_unit(other.name, unit):
+            return other.factor * quantity.mean + other.shift, other.factor * quantity.spread
+    return quantity.mean, quantity.spread
+
+
 def other_readings(
     group: SensorGroup, unit: str, sent: Mapping[str, float] = MappingProxyType({})
 ) -> Iterator[OtherReading]:
@@ -99,7 +119,7 @@ def _is_near(value: float, group: SensorGroup) -> bool:
     return abs(value - group.center) < MAX_NEAR_SPREADS * group.spread
 
 
-def reference(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
+def reference_group(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
     """Return the group of sensors, of a field, that most probably sends its readings in `unit`.
 
     If the codec of a group converts to `unit`, this group is returned. Otherwise, it is the group
@@ -116,15 +136,17 @@ def reference(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
     return next((each for each in groups if each.unit), None) or max(groups, key=agreeing)
 
 
-def other_unit(group: SensorGroup, right: SensorGroup, unit: str) -> OtherUnit | None:
-    """Return the unit that a group seems to use instead of `unit`, the unit of the group `right`.
+def other_unit(group: SensorGroup, reference: SensorGroup, unit: str) -> OtherUnit | None:
+    """Return the unit that a group seems to use instead of `unit`, which `reference` uses.
 
     The result is None if there is no such unit, or if the codec of `group` converts to `unit`.
     """
-    if group.unit is not None or not _is_far(group.center, right):
+    if group.unit is not None or not _is_far(group.center, reference):
         return None
     others = other_units(unit)
-    return next((each for each in others if _is_near(each.converted(group.center), right)), None)
+    return next(
+        (each for each in others if _is_near(each.converted(group.center), reference)), None
+    )
 
 
 def unconverted_unit(group: SensorGroup, unit: str) -> OtherUnit | None:

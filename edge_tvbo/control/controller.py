@@ -63,7 +63,6 @@ snapshot was made:
 """
 
 from collections.abc import Callable
-from math import ceil
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -115,7 +114,6 @@ from edge_tvbo.models.snapshot import decode_struct, encode_struct
 from edge_tvbo.policy.base import Policy, SkippingPolicy
 
 MAX_SINGLE_STEPS = 1000  # more intervals are skipped at once if the policy can do so
-KILLS_PER_BACKOFF = 8  # kills that end a back-off if it is unknown how many intervals passed
 MAX_CATCH_UP = 10_000  # intervals of a downtime that are ended one by one; the rest is left out
 
 
@@ -447,27 +445,25 @@ class Controller:
         """
         return self._state.restore_partial(blob)
 
-    def reserve_numbers(
-        self, interval: int, unknown: int = 0, *, is_newest: bool = True, is_timed: bool = True
-    ) -> None:
+    def assume_charges(self) -> None:
+        """Charge unknown intervals to the energy budget if the present settings charge activations.
+
+        For a restored snapshot that is not the newest: a process with the present settings may have
+        run after the process that made the snapshot.
+        """
+        self._state.charged_before |= self.settings.sends_commands
+
+    def reserve_numbers(self, interval: int, unknown: int = 0, passed: int = 0) -> None:
         """Make the controller treat all interval numbers up to `interval` as used.
 
         After the snapshot was made, an earlier process may have begun intervals with these numbers.
         That process activated sensors in at most `unknown` of these intervals. It may also have
         activated further sensors in the interval that was running when the snapshot was made.
 
-        If `is_newest` is False, a process with the present settings may have run after the process
-        that made the snapshot. So the controller charges its energy budget if its settings say so.
-
-        If `is_timed` is False, it is unknown how many intervals passed after the snapshot. Then a
-        share 1 / `KILLS_PER_BACKOFF` of `max_backoff` counts as passed for the back-offs. If none
-        counted, and each process were killed before it made a snapshot, the sensors that are backed
-        off in the snapshot would never be activated again.
+        The back-offs are postponed by the skipped numbers, except for the first `passed` of them.
         """
         state = self._state
-        passed = 0 if is_timed else ceil(self.settings.max_backoff / KILLS_PER_BACKOFF)
         state.reserve_numbers(interval, passed)
-        state.charged_before |= self.settings.sends_commands and not is_newest
         if unknown:
             state.skipped = 0  # that process may have begun an interval after these
         continued = not state.begun and state.activations.left > 0

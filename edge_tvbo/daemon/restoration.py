@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from math import ceil
 
 from msgspec.structs import replace
 
@@ -25,6 +26,8 @@ from edge_tvbo.messages.events import ClockStepped, ClockUnset, DowntimeElapsed,
 from edge_tvbo.messages.formatting import counted, rfc3339
 
 log = logging.getLogger(__name__)
+
+KILLS_PER_BACKOFF = 8  # kills that end a back-off if it is unknown how many intervals passed
 
 
 class Restoration:
@@ -135,9 +138,21 @@ class Restoration:
         controller = self._controllers[name]
         unknown = 0 if self._final else unknown_intervals(field, away, newest=self._newest)
         used = field.interval if self._final else used_number(field, away, every)
-        is_timed = self._final or (field.every is not None and away > 0.0)
-        controller.reserve_numbers(used, unknown, is_newest=self._newest, is_timed=is_timed)
+        if not self._newest:
+            controller.assume_charges()
+        controller.reserve_numbers(used, unknown, self._passed(name, field, away))
         log_charge(name, controller, unknown)
+
+    def _passed(self, name: str, field: FieldCheckpoint, away: float) -> int:
+        """Return how many of the skipped numbers count as passed intervals for the back-offs.
+
+        None of them counts if the time since the checkpoint is known, because the downtime then
+        ends the back-offs. If it is unknown, and none counted, and each process were killed before
+        it wrote a checkpoint, the sensors that are backed off would never be activated again.
+        """
+        if self._final or (field.every is not None and away > 0.0):
+            return 0
+        return ceil(self._controllers[name].settings.max_backoff / KILLS_PER_BACKOFF)
 
     def _resume_field(
         self, name: str, point: ResumePoint, reply: AwaitedReply | None, now: float

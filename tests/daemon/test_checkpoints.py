@@ -12,11 +12,11 @@ from support.controllers import energy_settings
 from support.lives import BOOT, NOW, Life, Memory, Time
 
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
-from edge_tvbo.control.controller import KILLS_PER_BACKOFF
 from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.daemon import checkpoints
 from edge_tvbo.daemon.checkpoint_document import Anchor, Document, decode
 from edge_tvbo.daemon.number_reservation import RESERVED_NUMBERS
+from edge_tvbo.daemon.restoration import KILLS_PER_BACKOFF
 from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import (

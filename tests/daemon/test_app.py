@@ -3,7 +3,7 @@
 import logging
 import shutil
 import sqlite3
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from math import inf
 from unittest.mock import patch
 
@@ -113,23 +113,18 @@ def test_a_start_after_a_kill_builds_the_matrices_of_a_field_only_once(settings,
 @pytest.mark.parametrize("large", [2**18, 300])  # bytes of a state that has a journal
 def test_a_removed_state_directory_is_created_and_locked_again(settings, monkeypatch, large):
     monkeypatch.setattr(checkpoints, "LARGE_DOCUMENT_BYTES", large)
-    with closing(StateLock()) as lock, closing(StateLock()) as other:
-        daemon = build_daemon(settings(), make_surroundings(), lock=lock)
-        state = daemon.settings.state
-        lock.hold(state.dir, "pi")
-        daemon.start()
-        shutil.rmtree(state.dir)
+    with daemon_without_its_state(settings) as (daemon, other, directory):
         with patch.object(daemon.link, "announce") as announce:
             daemon.checkpoints.service(daemon.checkpoints.wake_at())
-        store = FileStore(state.dir, "pi")
+        store = FileStore(directory, "pi")
         assert [decode(data).final for _, data in store.generations()] == [False, False]
         with pytest.raises(StateInUse):
-            other.hold(state.dir, "pi")
+            other.hold(directory, "pi")
         daemon.stop()
     (notice,) = [each.args[0] for each in announce.call_args_list]
     assert notice.event == "state-removed"
     assert (
-        f"{state.dir}/pi.lock was removed or replaced while the daemon was running" in notice.text
+        f"{directory}/pi.lock was removed or replaced while the daemon was running" in notice.text
     )
 
 
@@ -150,30 +145,32 @@ def test_a_removed_working_directory_does_not_end_the_daemon(settings, monkeypat
         daemon.stop()
 
 
-def test_a_state_that_a_second_daemon_has_taken_ends_the_daemon_without_storing_its_state(settings):
+@contextmanager
+def daemon_without_its_state(settings):
+    """Yield a started daemon, whose state directory was removed, and a second lock on its state."""
     with closing(StateLock()) as lock, closing(StateLock()) as other:
         daemon = build_daemon(settings(), make_surroundings(), lock=lock)
-        state = daemon.settings.state
-        lock.hold(state.dir, "pi")
+        directory = daemon.settings.state.dir
+        lock.hold(directory, "pi")
         daemon.start()
-        shutil.rmtree(state.dir)
-        other.hold(state.dir, "pi")
+        shutil.rmtree(directory)
+        yield daemon, other, directory
+
+
+def test_a_state_that_a_second_daemon_has_taken_ends_the_daemon_without_storing_its_state(settings):
+    with daemon_without_its_state(settings) as (daemon, other, directory):
+        other.hold(directory, "pi")
         with pytest.raises(StateInUse):
             daemon.checkpoints.service(inf)
         daemon.stop()
-    assert list(FileStore(state.dir, "pi").generations()) == []
+    assert list(FileStore(directory, "pi").generations()) == []
 
 
 def test_a_state_that_a_second_daemon_has_taken_is_not_replaced_at_the_stop(settings, caplog):
-    with closing(StateLock()) as lock, closing(StateLock()) as other:
-        daemon = build_daemon(settings(), make_surroundings(), lock=lock)
-        state = daemon.settings.state
-        lock.hold(state.dir, "pi")
-        daemon.start()
-        shutil.rmtree(state.dir)
-        other.hold(state.dir, "pi")
+    with daemon_without_its_state(settings) as (daemon, other, directory):
+        other.hold(directory, "pi")
         daemon.stop()
-    assert list(FileStore(state.dir, "pi").generations()) == []
+    assert list(FileStore(directory, "pi").generations()) == []
     assert "state: the last state is not stored: another daemon" in caplog.text
 
 

@@ -55,6 +55,7 @@ from edge_tvbo_adapters.mqtt.outbox import Outbox
 longest = {}
 blocks = []  # of memory that Python's objects have, at every tenth turn with few buffered events
 buffered = [0]  # events that wait for the next entry of the journal
+due = [True]  # whether the next turn with few of them is recorded
 work = [0] * 1000  # turns of the loop, by the ms of processor time that they took
 turn = Loop.turn
 
@@ -62,7 +63,9 @@ def measured(self, mask):
     began = time.thread_time()
     turn(self, mask)
     work[min(999, int(1e3 * (time.thread_time() - began)))] += 1
-    if sum(work) % 10 == 0 and buffered[0] < 100:
+    due[0] |= sum(work) % 10 == 0
+    if due[0] and buffered[0] < 100:
+        due[0] = False
         blocks.append(sys.getallocatedblocks())
 
 def counting(name, count):

@@ -57,7 +57,7 @@ def bounded_reply(reply: StatusReply) -> StatusReply:
         raise PayloadError(
             "too-many-fields",
             f"The status of all fields has {size // 1000} kB, which is too large for one message; "
-            'ask for a single field: {"field": "<name>"}.',
+            'request one field: {"field": "<name>"}.',
         )
     return shortened
 

@@ -140,7 +140,7 @@ def test_the_response_to_status_fits_in_one_message(number):
         assert bool(decision.ineligible) is bool(decision.factors) is (number < 30)
     else:
         assert response.error.endswith(
-            'kB, which is too large for one message; ask for a single field: {"field": "<name>"}.'
+            'kB, which is too large for one message; request one field: {"field": "<name>"}.'
         )
         assert handler.rejected == {"too-many-fields": 1}
 

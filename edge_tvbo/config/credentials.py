@@ -17,8 +17,7 @@ from functools import cache
 from pathlib import Path
 from shlex import quote
 
-from edge_tvbo.config import sensor_positions
-from edge_tvbo.config.errors import WHOLE, ConfigWarning, KeyPath, Report, shown
+from edge_tvbo.config.errors import WHOLE, ConfigWarning, KeyPath, Report, shown, unreadable
 from edge_tvbo.config.reader import Values
 from edge_tvbo.errors import Code
 
@@ -101,7 +100,7 @@ def _readable(key: str, tls: Values, report: Report) -> bool:
         with file.open("rb"):
             return True
     except (OSError, ValueError) as error:
-        problem = sensor_positions.unreadable(error)
+        problem = unreadable(error)
         report.add((*_TLS, key), f"is {shown(str(file))}, which {problem}", code=Code.NAMED_FILE)
         return False
 

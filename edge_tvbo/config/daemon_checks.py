@@ -5,8 +5,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from edge_tvbo.config import credentials, sensor_positions
-from edge_tvbo.config.errors import KeyPath, Report, shown
+from edge_tvbo.config import credentials
+from edge_tvbo.config.errors import KeyPath, Report, shown, unreadable
 from edge_tvbo.config.field_types import Secret, duration_text, is_loopback
 from edge_tvbo.config.reader import Values
 from edge_tvbo.errors import Code
@@ -60,7 +60,7 @@ def _secret(file: Path, key: KeyPath, name: str, report: Report) -> Secret | Non
     except (OSError, ValueError) as error:
         report.add(
             key,
-            f"is {shown(str(file))}, which {sensor_positions.unreadable(error)}",
+            f"is {shown(str(file))}, which {unreadable(error)}",
             code=Code.NAMED_FILE,
         )
         return None
@@ -106,7 +106,7 @@ def check_state(state: Values, base: Path, report: Report) -> None:
     except UnicodeEncodeError as error:
         report.add(
             ("state", "dir"),
-            f"is {shown(str(directory))}, which {sensor_positions.unreadable(error)}",
+            f"is {shown(str(directory))}, which {unreadable(error)}",
             code=Code.NAMED_FILE,
         )
         return

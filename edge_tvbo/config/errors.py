@@ -231,3 +231,24 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     """
     near = nearest(word, known)
     return f'did you mean "{near}"?' if near else ""
+
+
+def unreadable(error: Exception) -> str:
+    """Return why the configuration, or a file or directory that it names, cannot be read.
+
+    The result contains no part of the file's content, which can be secret.
+    """
+    match error:
+        case FileNotFoundError():
+            return "does not exist; paths are relative to the directory of the configuration"
+        case OSError(strerror=str(reason)):
+            return f"cannot be read: {reason}"
+        case UnicodeDecodeError():
+            return "is not a UTF-8 text file"
+        case UnicodeEncodeError(encoding=encoding):  # of the path
+            return (
+                f"cannot be encoded in the locale's encoding, {encoding}; use only ASCII "
+                "characters, or start edge-tvbo with LC_ALL=C.UTF-8"
+            )
+        case _:
+            return "cannot be read"

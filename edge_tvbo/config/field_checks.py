@@ -5,7 +5,7 @@ from pathlib import Path
 
 from edge_tvbo.config import sensor_positions
 from edge_tvbo.config.controller_settings import ROUNDING
-from edge_tvbo.config.errors import KeyPath, Report, shown
+from edge_tvbo.config.errors import KeyPath, Report, shown, unreadable
 from edge_tvbo.config.field_types import duration_text
 from edge_tvbo.config.kernel_settings import WITHOUT_LENGTH_SCALE
 from edge_tvbo.config.reader import Values
@@ -138,7 +138,7 @@ def _check_readable(file: Path, path: KeyPath, report: Report) -> None:
     except (OSError, ValueError) as error:
         report.add(
             path,
-            f"is {shown(str(file))}, which {sensor_positions.unreadable(error)}",
+            f"is {shown(str(file))}, which {unreadable(error)}",
             code=Code.NAMED_FILE,
         )
 

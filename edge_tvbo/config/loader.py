@@ -24,9 +24,9 @@ from edge_tvbo.config.errors import (
     Report,
     dotted,
     shown,
+    unreadable,
 )
 from edge_tvbo.config.reader import Values, build, read_table
-from edge_tvbo.config.sensor_positions import unreadable
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.config.unused_settings import unused_warnings
 from edge_tvbo.errors import Code, SettingErrors

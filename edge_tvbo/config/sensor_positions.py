@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from edge_tvbo.config.errors import KeyPath, Report, dot_hint, dotted, listed, shown
+from edge_tvbo.config.errors import KeyPath, Report, dot_hint, dotted, listed, shown, unreadable
 from edge_tvbo.config.field_settings import FieldSettings, Position
 from edge_tvbo.config.introspection import settings_of
 from edge_tvbo.errors import Code
@@ -166,27 +166,6 @@ def _add_line(number: int, words: list[str], found: dict[str, _Listed]) -> str |
             f"{shown(name)} has another position in line {first.line}; remove one of the two lines"
         )
     return None
-
-
-def unreadable(error: Exception) -> str:
-    """Return why a file, such as the positions file, cannot be read.
-
-    The result contains no part of the file's content, which can be secret.
-    """
-    match error:
-        case FileNotFoundError():
-            return "does not exist; paths are relative to the directory of the configuration"
-        case OSError(strerror=str(reason)):
-            return f"cannot be read: {reason}"
-        case UnicodeDecodeError():
-            return "is not a UTF-8 text file"
-        case UnicodeEncodeError(encoding=encoding):  # of the path
-            return (
-                f"cannot be encoded in the locale's encoding, {encoding}; use only ASCII "
-                "characters, or start edge-tvbo with LC_ALL=C.UTF-8"
-            )
-        case _:
-            return "cannot be read"
 
 
 def _coordinate(text: str) -> float:

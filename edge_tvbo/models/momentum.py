@@ -7,15 +7,15 @@ import numpy as np
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.lags import over_lags, slope
-from edge_tvbo.models.temporal_models import Model, TwoComponentTransition, log_uniform
+from edge_tvbo.models.temporal_models import FittableModel, TwoComponentTransition, log_uniform
 from edge_tvbo.numerics.types import Array
 
 if TYPE_CHECKING:
     from numpy.random import Generator  # at run time, the import would take 3 MiB
 
 
-class Momentum(Model, frozen=True):
-    """The MTV model, a `FittableModel`: changes have momentum, so they continue for a while.
+class Momentum(FittableModel, frozen=True):
+    """The MTV model: changes have momentum, so they continue for a while.
 
     The field is f_{t+1} = ε f_t + √λ u_{t+1} with the momentum u_{t+1} = α u_t + g_{t+1}. The
     innovation g_{t+1} is drawn from the spatial prior. The factor λ keeps the prior variance of f
@@ -72,10 +72,6 @@ class Momentum(Model, frozen=True):
         """Return the kernel of the momentum model (MTV), [M24] eq. 8.9, (n, m)."""
         return over_lags(self._covariance, s, t)
 
-    def variance(self, t: Array) -> Array:
-        """Return the prior variance of the momentum model (MTV), (m,); it is always 1."""
-        return np.ones(len(t))
-
     def transition(self) -> TwoComponentTransition:
         """Return the transition of the momentum model; its components are f and the momentum u."""
         epsilon, alpha = self.epsilon, self.alpha
@@ -98,15 +94,6 @@ class Momentum(Model, frozen=True):
         exact at and near α = ε.
         """
         return over_lags(self._slopes, s, t)
-
-    @property
-    def parameters(self) -> Array:
-        """Return the parameters of the momentum model (MTV), (ε, α)."""
-        return np.array([self.epsilon, self.alpha])
-
-    def with_parameters(self, values: Array) -> Self:
-        """Return the momentum model (MTV) with other parameters (ε, α)."""
-        return type(self)(float(values[0]), float(values[1]))
 
     def coordinates(self) -> Array:
         """Return the momentum coordinates (ln(1-ε), ln(1-α/ε)); 1-α/ε is clipped at 1e-300."""

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.temporal_models import Model, TwoComponentTransition, log_uniform
+from edge_tvbo.models.temporal_models import FittableModel, TwoComponentTransition, log_uniform
 from edge_tvbo.numerics.types import Array
 
 if TYPE_CHECKING:
     from numpy.random import Generator  # an import at run time would take 3 MiB
 
 
-class Sigmoid(Model, frozen=True):
-    """The TTV model, a `FittableModel`: one field turns into another.
+class Sigmoid(FittableModel, frozen=True):
+    """The TTV model: one field turns into another.
 
     The old field h_1 turns into the new field h_2: f_t = (1 - s(t)) h_1 + s(t) h_2 with
     s(t) = 1 / (1 + exp((τ - t) / ρ)), so that d(t, t') = 2 s(t) s(t') - s(t) - s(t') + 1.
@@ -89,15 +89,6 @@ class Sigmoid(Model, frozen=True):
         left = np.stack([self._share_slopes(s), np.stack([lean, lean])], axis=2)  # (2, n, 2)
         right = np.stack([np.stack([lean_t, lean_t]), self._share_slopes(t)], axis=1)  # (2, 2, m)
         return np.asarray(left @ right)
-
-    @property
-    def parameters(self) -> Array:
-        """Return the parameters of the sigmoid of the TTV model, (τ, ρ)."""
-        return np.array([self.tau, self.rho])
-
-    def with_parameters(self, values: Array) -> Self:
-        """Return the sigmoid model (TTV) with other parameters (τ, ρ)."""
-        return type(self)(float(values[0]), float(values[1]))
 
     def coordinates(self) -> Array:
         """Return the coordinates of the sigmoid of the TTV model, (τ, ln ρ)."""

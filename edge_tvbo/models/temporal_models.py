@@ -15,9 +15,10 @@ The models of [M24] chapters 8 and 9 are in the modules `momentum` and `sigmoid`
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -66,84 +67,10 @@ class TwoComponentTransition:
     weights: Callable[[int], tuple[float, float]]  # (w_0, w_1) of interval 0, 1, ...
 
 
-class TemporalModel(Protocol):
-    """A model of how a field changes with time."""
+class TemporalModel(msgspec.Struct, frozen=True):
+    """Base class of the models of how a field changes with time."""
 
-    SNAPSHOT_NAME: ClassVar[str]  # name of the class in snapshots
-
-    @property
-    def snapshot_key(self) -> str:
-        """Return the text that identifies the temporal model and its parameters in snapshots."""
-        ...
-
-    def kernel(self, s: Array, t: Array) -> Array:
-        """Return a new array with the temporal kernel d(s_i, t_j), (n, m), for all `s` and `t`."""
-        ...
-
-    def variance(self, t: Array) -> Array:
-        """Return the variance d(t_j, t_j) of the temporal kernel, (m,), for times `t` (m,)."""
-        ...
-
-    def transition(self) -> Transition | TwoComponentTransition:
-        """Return the step of the temporal model: how its state changes in one interval."""
-        ...
-
-
-class FittableModel(TemporalModel, Protocol):
-    """A temporal model whose p parameters can be fitted by maximum likelihood.
-
-    The search uses `coordinates`, which are transformed parameters. Steps of equal length in
-    coordinates have effects of similar size. The first column of `bounds` is the lowest value of
-    each parameter, and the second column the highest. The search stays in the box between
-    the coordinates of these two columns.
-    """
-
-    FITS_FRACTIONS: ClassVar[bool]  # whether a fit accepts times that are not whole numbers
-
-    @property
-    def parameters(self) -> Array:
-        """Return the parameters of the temporal model, (p,), in the order of the attributes."""
-        ...
-
-    def with_parameters(self, values: Array) -> Self:
-        """Return the temporal model with other parameters (p,).
-
-        Raises `ConfigError` if a parameter is invalid.
-        """
-        ...
-
-    def kernel_gradient(self, s: Array, t: Array) -> Array:
-        """Return the temporal kernel's derivatives with respect to its parameters, (p, n, m)."""
-        ...
-
-    def coordinates(self) -> Array:
-        """Return the coordinates of the temporal model in the search: finite numbers (p,)."""
-        ...
-
-    def at_coordinates(self, coordinates: Array) -> Self:
-        """Return the temporal model whose search coordinates are `coordinates`, (p,)."""
-        ...
-
-    def jacobian(self) -> Array:
-        """Return the derivatives of temporal parameter i with respect to coordinate j, (p, p)."""
-        ...
-
-    @classmethod
-    def bounds(cls, horizon: float) -> Array:
-        """Return the bounds of the temporal parameters, (p, 2), for times up to `horizon`."""
-        ...
-
-    @classmethod
-    def random(cls, rng: "Generator", horizon: float) -> Self:
-        """Return a random temporal model within `bounds`, as the start of a search."""
-        ...
-
-
-class Model(msgspec.Struct, frozen=True):
-    """Base class of the temporal models."""
-
-    SNAPSHOT_NAME: ClassVar[str]  # does not change if the class is renamed
-    FITS_FRACTIONS: ClassVar[bool] = True
+    SNAPSHOT_NAME: ClassVar[str]  # name in snapshots; does not change if the class is renamed
 
     @property
     def snapshot_key(self) -> str:
@@ -151,8 +78,73 @@ class Model(msgspec.Struct, frozen=True):
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__)
         return f"{self.SNAPSHOT_NAME}({values})"
 
+    @abstractmethod
+    def kernel(self, s: Array, t: Array) -> Array:
+        """Return a new array with the temporal kernel d(s_i, t_j), (n, m), for all `s` and `t`."""
 
-class Static(Model, frozen=True):
+    def variance(self, t: Array) -> Array:
+        """Return the variance d(t_j, t_j) of the temporal kernel, (m,), for times `t` (m,).
+
+        The variance is 1, unless a subclass says otherwise.
+        """
+        return np.ones(len(t))
+
+    @abstractmethod
+    def transition(self) -> Transition | TwoComponentTransition:
+        """Return the step of the temporal model: how its state changes in one interval."""
+
+
+class FittableModel(TemporalModel, frozen=True):
+    """Base class of the temporal models whose p parameters can be fitted by maximum likelihood.
+
+    The search uses `coordinates`, which are transformed parameters. Steps of equal length in
+    coordinates have effects of similar size. The first column of `bounds` is the lowest value of
+    each parameter, and the second column the highest. The search stays in the box between
+    the coordinates of these two columns.
+    """
+
+    FITS_FRACTIONS: ClassVar[bool] = True  # a fit accepts times that are not whole numbers
+
+    @property
+    def parameters(self) -> Array:
+        """Return the parameters of the temporal model, (p,), in the order of the attributes."""
+        return np.array(msgspec.structs.astuple(self))
+
+    def with_parameters(self, values: Array) -> Self:
+        """Return the temporal model with other parameters (p,).
+
+        Raises `ConfigError` if a parameter is invalid.
+        """
+        return type(self)(*map(float, values))
+
+    @abstractmethod
+    def kernel_gradient(self, s: Array, t: Array) -> Array:
+        """Return the temporal kernel's derivatives with respect to its parameters, (p, n, m)."""
+
+    @abstractmethod
+    def coordinates(self) -> Array:
+        """Return the coordinates of the temporal model in the search: finite numbers (p,)."""
+
+    @abstractmethod
+    def at_coordinates(self, coordinates: Array) -> Self:
+        """Return the temporal model whose search coordinates are `coordinates`, (p,)."""
+
+    @abstractmethod
+    def jacobian(self) -> Array:
+        """Return the derivatives of temporal parameter i with respect to coordinate j, (p, p)."""
+
+    @classmethod
+    @abstractmethod
+    def bounds(cls, horizon: float) -> Array:
+        """Return the bounds of the temporal parameters, (p, 2), for times up to `horizon`."""
+
+    @classmethod
+    @abstractmethod
+    def random(cls, rng: "Generator", horizon: float) -> Self:
+        """Return a random temporal model within `bounds`, as the start of a search."""
+
+
+class Static(TemporalModel, frozen=True):
     """The model of a field that never changes: its temporal kernel is 1."""
 
     SNAPSHOT_NAME: ClassVar[str] = "StaticKernel"
@@ -161,16 +153,12 @@ class Static(Model, frozen=True):
         """Return the kernel of the static temporal model, which is 1 for all times, (n, m)."""
         return np.ones((len(s), len(t)))
 
-    def variance(self, t: Array) -> Array:
-        """Return the prior variance of the static temporal model, which is always 1, (m,)."""
-        return np.ones(len(t))
-
     def transition(self) -> Transition:
         """Return the transition of the static temporal model, which changes nothing."""
         return Transition(1.0, 0.0)
 
 
-class UncertaintyInjection(Model, frozen=True):
+class UncertaintyInjection(TemporalModel, frozen=True):
     """The Wiener model of UI-TVBO: every interval adds variance `sigma_w2` to the field.
 
     d(t, t') = 1 + σ_w² min(t, t'); times are 0 or more.
@@ -205,10 +193,10 @@ class UncertaintyInjection(Model, frozen=True):
         return Transition(1.0, self.sigma_w2)
 
 
-class TimeVarying(Model, frozen=True):
+class TimeVarying(FittableModel, frozen=True):
     """The time-varying (TV) model: a share ε of the field's variance is new in every interval.
 
-    d(t, t') = (1-ε)^(|t-t'|/2); the prior variance stays 1. The class is a `FittableModel`.
+    d(t, t') = (1-ε)^(|t-t'|/2); the prior variance stays 1.
 
     Parameters
     ----------
@@ -237,10 +225,6 @@ class TimeVarying(Model, frozen=True):
         """Return the kernel of the TV temporal model, (1-ε)^(lag/2), (n, m)."""
         return over_lags(lambda k: (1.0 - self.epsilon) ** (k / 2), s, t)
 
-    def variance(self, t: Array) -> Array:
-        """Return the prior variance of the TV temporal model, which is always 1, (m,)."""
-        return np.ones(len(t))
-
     def transition(self) -> Transition:
         """Return the TV temporal transition, which keeps a share 1-ε of the variance and adds ε."""
         return Transition(1.0 - self.epsilon, self.epsilon)
@@ -253,15 +237,6 @@ class TimeVarying(Model, frozen=True):
         """
         left = max(1.0 - self.epsilon, 2.0**-53)
         return over_lags(lambda k: -slope(left, k / 2)[None], s, t)
-
-    @property
-    def parameters(self) -> Array:
-        """Return the parameter of the TV temporal model, (ε,)."""
-        return np.array([self.epsilon])
-
-    def with_parameters(self, values: Array) -> Self:
-        """Return the TV temporal model with another parameter (ε,)."""
-        return type(self)(float(values[0]))
 
     def coordinates(self) -> Array:
         """Return the coordinate of the TV temporal model, (ln ε,), clipped at ln 1e-300."""

@@ -90,9 +90,9 @@ class BoxSpace:
 
     def __init__(self, field: BoxField) -> None:
         self._field = field
+        self.kernel = field.spatial
         self.candidates = field.positions
         self.prior = self.variance(self.candidates)
-        self.covariance = field.spatial
 
     def contains(self, arm: Point) -> bool:
         """Return whether the arm space of the box contains the point `arm`."""
@@ -102,9 +102,13 @@ class BoxSpace:
         """Return the place of a point in the arm space of the box, an array of shape (d,)."""
         return np.array(arm, np.float64)
 
+    def covariance(self, P: Array, Q: Array) -> Array:
+        """Return the prior covariance (p, q) of the points P (p, d) and Q (q, d) of the box."""
+        return self.kernel(P, Q)
+
     def variance(self, P: Array) -> Array:
         """Return the prior variances (p,), which are equal at all places of the box's arm space."""
-        return np.full(len(P), self._field.spatial.variance)
+        return np.full(len(P), self.kernel.variance)
 
     def candidate(self, arm: Point) -> None:
         """Return None instead of an index: most points of a box's arm space are not candidates."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edge_tvbo.errors import ConfigError, MissingExtra, SnapshotError
+from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.arm_space import Arm, BoxSpace
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
@@ -55,7 +55,7 @@ class ArdMapPosterior(RegressionPosterior):
     ConfigError
         If the kernel is not a squared exponential, or a number is out of range.
     MissingExtra
-        Raised by the first fit if scipy is not installed.
+        If scipy is not installed.
 
     Notes
     -----
@@ -142,8 +142,8 @@ class ArdMapPosterior(RegressionPosterior):
         return f"scaled {held} {self._prior!r} {self._units.tolist()!r}"
 
 
-class _ScaledBoxSpace:
-    """An `ArmSpace` of a box field whose length scales can change.
+class _ScaledBoxSpace(BoxSpace):
+    """The arm space of a box field whose length scales can change.
 
     Distances are computed by a product of matrices, which is accurate to 1e-7 length scales.
     `spatial_kernels.distances` is not used, because the search for the best arm spent most of its
@@ -151,11 +151,8 @@ class _ScaledBoxSpace:
     """
 
     def __init__(self, field: BoxField) -> None:
-        self._box = BoxSpace(field)
+        super().__init__(field)
         self._corner = field.lower
-        self.candidates, self.prior = self._box.candidates, self._box.prior
-        self.place, self.variance, self.best = self._box.place, self._box.variance, self._box.best
-        self.candidate, self.contains = self._box.candidate, self._box.contains
         self.height = field.spatial.variance
         self.length_scales = np.ones(len(field.lower))
 
@@ -197,10 +194,8 @@ class _Density:
 
     def peak(self, start: Array) -> Array:
         """Search from `start`; return the length scales (d,) with the highest posterior density."""
-        try:
-            from scipy.optimize import minimize
-        except ImportError:
-            raise MissingExtra("scipy, which is needed to fit length scales,", "science") from None
+        from scipy.optimize import minimize  # `BoxField.positions` has checked that scipy exists
+
         low, high = float(np.log(MIN_LENGTH_SCALE)), float(np.log(MAX_LENGTH_SCALE))
         best, least = np.log(start), self.cost(np.log(start))[0]
         found = minimize(

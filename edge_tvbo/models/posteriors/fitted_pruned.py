@@ -8,7 +8,7 @@ from math import log1p
 
 import numpy as np
 
-from edge_tvbo.errors import MissingExtra, SnapshotError
+from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.arm_space import BoxSpace
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.posteriors.base import Prediction
@@ -91,11 +91,6 @@ class FittedPrunedPosterior(PrunedPosterior):
         d = self._places.shape[1]
         return np.asarray(self._box.kernel.length_scale) * np.ones(d)
 
-    @property
-    def time_scale(self) -> float:
-        """The pruned posterior's time scale l_t from its last fit, in intervals."""
-        return float(np.exp(self._logs[1]))
-
     def observe(self, arm: tuple[float, ...], y: float) -> None:
         """Add a reading `y` of `arm` to the pruned posterior; nothing is fitted until `advance`."""
         super().observe(arm, y)
@@ -125,10 +120,8 @@ class FittedPrunedPosterior(PrunedPosterior):
         return self.at(self._field.arm(int(arms[draw(seed, counter, len(arms))])))
 
     def _fit(self) -> None:
-        try:
-            from scipy.optimize import minimize
-        except ImportError:
-            raise MissingExtra("scipy, which is needed to fit length scales,", "science") from None
+        from scipy.optimize import minimize  # `BoxField.positions` has checked that scipy exists
+
         n = self.observations
         y = self._y[:n]
         deviation = max(float(y.std()), MIN_DEVIATION)
@@ -208,15 +201,7 @@ class FittedPrunedPosterior(PrunedPosterior):
 class _FittedSpace(BoxSpace):
     """The arm space of the pruned posterior's box, whose kernel can change."""
 
-    def __init__(self, field: BoxField) -> None:
-        self.kernel = field.spatial
-        super().__init__(field)
-
     def use(self, kernel: SpatialKernel) -> None:
         """Use a newly fitted kernel for the whole box of the pruned posterior."""
-        self.kernel = self.covariance = kernel
+        self.kernel = kernel
         self.prior = self.variance(self.candidates)
-
-    def variance(self, P: Array) -> Array:
-        """Return the prior variances (p,) of `P` under the pruned posterior's fitted kernel."""
-        return np.full(len(P), self.kernel.variance)

@@ -7,7 +7,7 @@ import numpy as np
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.facts import Fact, LowRankApproximation
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.posteriors.state_space import ROUNDING_TOLERANCE, StateSpaceBase
+from edge_tvbo.models.posteriors.state_space import ROUNDING_TOLERANCE, KalmanBase
 from edge_tvbo.models.snapshot import AnyArray, State, check_covariances
 from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics import low_rank
@@ -35,7 +35,7 @@ class KernelComponents(NamedTuple):
         return cls(B[:rank].copy(), rest) if rest.max() <= max_rest else None
 
 
-class LowRankPosterior(StateSpaceBase):
+class LowRankPosterior(KalmanBase):
     """An approximate posterior, which replaces the field's kernel K by Bᵀ B + diag(R).
 
     Parameters
@@ -90,20 +90,6 @@ class LowRankPosterior(StateSpaceBase):
             self._g,
         )
         self.observations += 1
-
-    def advance(self) -> None:
-        """Advance the low-rank posterior by one interval."""
-        if self._changes:
-            self._evolve(self._retain, self._inject)
-
-    def advance_by(self, dt: float) -> None:
-        """Advance the low-rank posterior by `dt` intervals, a number above 0."""
-        if self._changes:
-            self._evolve(*Transition(self._retain, self._inject).over(dt))
-
-    def skip(self, intervals: int) -> None:
-        """Advance the low-rank posterior by several intervals without readings, at once."""
-        self.advance_by(float(intervals))
 
     def reset(self) -> None:
         """Reset the low-rank posterior to the current interval's prior: drop all readings."""

@@ -127,7 +127,29 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         """Return the text that identifies the state-space posterior's class and settings."""
 
 
-class StateSpacePosterior(StateSpaceBase):
+class KalmanBase(StateSpaceBase):
+    """Base class of the posteriors of fixed size; their time can be any number of intervals."""
+
+    def advance(self) -> None:
+        """Advance the state-space posterior by one interval."""
+        if self._changes:
+            self._evolve(self._retain, self._inject)
+
+    def advance_by(self, dt: float) -> None:
+        """Advance the state-space posterior by `dt` intervals, a number above 0."""
+        if self._changes:
+            self._evolve(*Transition(self._retain, self._inject).over(dt))
+
+    def skip(self, intervals: int) -> None:
+        """Advance the state-space posterior by several intervals without readings, at once."""
+        self.advance_by(float(intervals))
+
+    @abstractmethod
+    def _evolve(self, retain: float, inject: float) -> None:
+        """Advance the state and the scale of its prior by a step with these two factors."""
+
+
+class StateSpacePosterior(KalmanBase):
     """The exact posterior of a state-space model, as the mean and covariance of all arms.
 
     Parameters
@@ -160,20 +182,6 @@ class StateSpacePosterior(StateSpaceBase):
             self.mean, self.covariance, arm, y, self._noise_variance, self._workspace
         )
         self.observations += 1
-
-    def advance(self) -> None:
-        """Advance the state-space posterior by one interval."""
-        if self._changes:
-            self._evolve(self._retain, self._inject)
-
-    def advance_by(self, dt: float) -> None:
-        """Advance the state-space posterior by `dt` intervals, a number above 0."""
-        if self._changes:
-            self._evolve(*Transition(self._retain, self._inject).over(dt))
-
-    def skip(self, intervals: int) -> None:
-        """Advance the state-space posterior by several intervals without readings, at once."""
-        self.advance_by(float(intervals))
 
     def reset(self) -> None:
         """Reset the state-space posterior to the current interval's prior: drop all readings."""

@@ -144,30 +144,19 @@ class DenseCovariance:
         self._P[:] = (both + both.T) / 2
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Fill `mean` and `variance`, (M,), from the mean m and the dense covariance.
-
-        The results are the moments of the sensors' values. The value of a sensor is the sum of its
-        components, each multiplied by its entry of `load`.
-        """
+        """Fill `mean` and `variance` of the sensors' values from m and the dense covariance."""
         structural.moments(m, self._P, load, mean, variance)
 
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update the dense covariance and the mean m of the state with a reading.
-
-        Return the squared standardised error of the reading. `numerics.structural.condition`
-        explains the arguments.
-        """
+        """Update m and the dense covariance; return the reading's squared standardised error."""
         return structural.condition(
             m, self._P, load, arm, y, noise_variance, square, self._workspace
         )
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance the dense covariance and the mean m of the state by one step in time.
-
-        Component k is multiplied by `retain[k]`, and noise is added.
-        """
+        """Advance m and the dense covariance by one step in time."""
         table = self._table
         inject = table.variance * (1.0 - retain**2)
         structural.evolve(m, self._P, retain, inject, table.common, self._correlation)
@@ -181,11 +170,7 @@ class DenseCovariance:
         return {"covariance": self._P}
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return a dict of zero arrays with the shapes of a snapshot's dense covariance.
-
-        `state` is the state in the snapshot, `sensors` is the number of sensors in the snapshot,
-        and `components` is the number of components of each of these sensors.
-        """
+        """Return a dict of zero arrays with the shapes of a snapshot's dense covariance."""
         size = components * sensors
         return {"covariance": np.zeros((size, size))}
 
@@ -197,12 +182,7 @@ class DenseCovariance:
         """Do nothing: no other value depends on the arrays of a dense covariance."""
 
     def load_sensors(self, state: State, here: Indices, there: Indices, sensors: int) -> None:
-        """Load the dense covariance of the sensors that a snapshot and this field both contain.
-
-        `state` is the checked state in the snapshot, and `sensors` is the number of sensors in the
-        snapshot. The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The
-        other sensors of this field keep their prior.
-        """
+        """Load the dense covariance of the sensors that a snapshot and this field both contain."""
         saved = len(state["covariance"]) // sensors
         parts = np.arange(min(self._n, saved))[:, None]
         rows, others = (parts * self._M + here).reshape(-1), (parts * sensors + there).reshape(-1)

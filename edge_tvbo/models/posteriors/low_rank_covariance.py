@@ -58,7 +58,7 @@ class LowRankCovariance:
             np.zeros((n, M)),
             np.zeros((n, n, M)),
         )
-        self._set_prior_variances()
+        self.follow_arrays()
         self.reset()
 
     def reset(self) -> None:
@@ -110,21 +110,13 @@ class LowRankCovariance:
         return LowRankState(self._G, self._Z, cross=T, covariance=X)
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Fill `mean` and `variance` of the sensors' values from m and the low-rank covariance.
-
-        m is the mean of the state. The value of a sensor is the sum of its components, each
-        multiplied by its entry of `load`.
-        """
+        """Fill `mean` and `variance` of the sensors' values from m and the low-rank covariance."""
         low_rank_structural.moments(m, self._X, load, mean, variance)
 
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update the low-rank covariance and the mean m of the state with a reading.
-
-        Return the squared standardised error of the reading. `numerics.structural.condition`
-        explains the arguments.
-        """
+        """Update m and the low-rank covariance; return the reading's squared standardised error."""
         return low_rank_structural.condition(
             m,
             self._Z,
@@ -141,10 +133,7 @@ class LowRankCovariance:
         )
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance the low-rank covariance and the mean m of the state by one step in time.
-
-        Component k is multiplied by `retain[k]`, and noise is added.
-        """
+        """Advance m and the low-rank covariance by one step in time."""
         new = (1.0 - retain**2)[:, None]
         low_rank_structural.evolve(
             m,
@@ -176,9 +165,7 @@ class LowRankCovariance:
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
         """Return arrays of zeros, by name, in the shapes of a snapshot's low-rank covariance.
 
-        `state` is the state in the snapshot, from which the number of factors is taken. `sensors`
-        is the number of sensors in the snapshot, and `components` is the number of components of
-        each of these sensors.
+        The number of factors is taken from `state`.
         """
         n = components
         shape: tuple[int, ...] = getattr(state.get("factors"), "shape", ())
@@ -202,15 +189,22 @@ class LowRankCovariance:
             raise SnapshotError("The snapshot's 'factors' explain more than the whole variance.")
 
     def follow_arrays(self) -> None:
-        """Compute the prior variances of the low-rank covariance, which depend on the factors."""
-        self._set_prior_variances()
+        """Compute the prior variances of the low-rank covariance, which depend on the factors.
+
+        For each component, these are the variances of the factors (n, R), of the part that the
+        factors explain (n, M), and of the whole component (n, M).
+        """
+        variance, common = self._table.variance[:, None], self._table.common[:, None]
+        self._factor_variances = variance * (1.0 - common) * np.ones(len(self._G))
+        self._factor_variances[:, :1] = variance * common
+        self._shared_variances = self._factor_variances @ self._G**2
+        whole = np.diag(self._correlation)
+        self._variances = variance * (common + (1.0 - common) * whole)
 
     def load_sensors(self, state: State, here: Indices, there: Indices, sensors: int) -> None:
         """Load the low-rank covariance of the sensors that a snapshot and this field both contain.
 
-        `state` is the checked state in the snapshot, and `sensors` is the number of sensors in the
-        snapshot. The sensor `there[i]` of the snapshot is the sensor `here[i]` of this field. The
-        other sensors of this field keep their prior distribution given the factors.
+        The other sensors of this field keep their prior distribution given the factors.
 
         The factors of the snapshot and the factors of this field differ. Therefore each factor of
         the snapshot is approximated by this field's factors (least squares over the common
@@ -265,19 +259,6 @@ class LowRankCovariance:
             for b in range(a + 1):
                 S[a, b] = S[b, a] = (self._G * (Z[a, :, b] @ self._G)).sum(axis=0)
         return S
-
-    def _set_prior_variances(self) -> None:
-        """Compute the prior variances of the low-rank covariance.
-
-        For each component, these are the variances of the factors (n, R), of the part that the
-        factors explain (n, M), and of the whole component (n, M).
-        """
-        variance, common = self._table.variance[:, None], self._table.common[:, None]
-        self._factor_variances = variance * (1.0 - common) * np.ones(len(self._G))
-        self._factor_variances[:, :1] = variance * common
-        self._shared_variances = self._factor_variances @ self._G**2
-        whole = np.diag(self._correlation)
-        self._variances = variance * (common + (1.0 - common) * whole)
 
 
 def with_low_rank_state(model: StructuralModel) -> StructuralModel:

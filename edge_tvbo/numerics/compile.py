@@ -20,7 +20,7 @@ from edge_tvbo.numerics import compiled
 CPU = "generic"  # instructions that all machines of the architecture have; one wheel fits all
 
 
-def build_library(directory: Path, cpu: str = CPU) -> Path:
+def build_library(directory: Path) -> Path:
     """Compile every exported kernel into a library in `directory`, and return its path."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pycc is deprecated
@@ -28,7 +28,7 @@ def build_library(directory: Path, cpu: str = CPU) -> Path:
     CC: Any = vars(pycc)["CC"]  # pycc has no type hints
     compiler = CC(compiled.LIBRARY_NAME, source_module=__name__)
     compiler.output_dir = str(directory)
-    compiler.target_cpu = cpu
+    compiler.target_cpu = CPU
     for kernel in exported_kernels():
         (declared,) = kernel.nopython_signatures
         compiler.export(compiled.symbol_name(kernel.py_func), declared)(_call_of(kernel))

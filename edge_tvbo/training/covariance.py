@@ -29,7 +29,6 @@ def train(
     unit: str = "",
     objective: Literal["max", "min"] = "max",
     noise_variance: float = NOISE_VARIANCE,
-    shrinkage: float = 0.0,
     positions: Array | None = None,
     log1p_scale: float | None = None,
 ) -> SensorField:
@@ -44,8 +43,6 @@ def train(
         As for `SensorField`.
     noise_variance : float
         Noise variance of a reading, as a share of the variance of all training readings.
-    shrinkage : float
-        Shrinkage of the covariance, 0 to 1, as for `empirical_covariance`.
 
     Raises
     ------
@@ -69,7 +66,7 @@ def train(
     center, scale = float(values.mean()), float(values.std())
     if known.min() == known.max() or not scale > 0:
         raise DataError("All training readings are equal, so no covariance can be computed.")
-    kernel = empirical_covariance((values - center) / scale, shrinkage=shrinkage)
+    kernel = empirical_covariance((values - center) / scale)
     if log1p_scale is not None:
         scale *= log1p_scale * np.exp(center)
         center = log1p_scale * np.expm1(center)

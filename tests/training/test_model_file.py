@@ -194,7 +194,7 @@ def many():
     """A trained field of more sensors than a model file lists."""
     names = tuple(f"s{i}" for i in range(MAX_LISTED + 1))
     readings = np.random.default_rng(0).normal(size=(16, len(names)))
-    return with_structure(train(readings, names, shrinkage=0.5), readings, 43_200.0, 0.0)
+    return with_structure(train(readings, names), readings, 43_200.0, 0.0)
 
 
 def test_matrices_of_very_many_sensors_are_packed_and_read_back_bit_for_bit(many, tmp_path):

@@ -137,7 +137,7 @@ class MixturePosterior(FiniteArmsMixin):
         self.variance = np.zeros(len(field))
         self.resets = 0  # number of resets of static models
         self.log_density = 0.0  # ln p(y) of the last reading y, before the update with y
-        self._reset_models()
+        self.reset()
 
     def _set_transitions(self) -> None:
         rates = [each.epsilon for each in self.members if each.epsilon is not None]
@@ -253,7 +253,17 @@ class MixturePosterior(FiniteArmsMixin):
 
     def reset(self) -> None:
         """Reset all models of the mixture to the prior."""
-        self._reset_models()
+        M, n = len(self._field), self._split
+        self._m = np.zeros((n, M))
+        self._C = np.ascontiguousarray(self._K[self._which[:n]])
+        self._m2 = np.zeros((len(self.members) - n, 2 * M))
+        self._C2 = model_bank.prior_covariances(self._K, self._which[n:], self._P)
+        self._g = np.empty(2 * M)
+        self.log_weights[:] = 0.0
+        for trigger in self._triggers.values():
+            trigger.clear()
+        self.observations = 0
+        self._mix()
 
     def snapshot(self) -> bytes:
         """Return the state of the mixture posterior as bytes, for `restore`."""
@@ -280,19 +290,6 @@ class MixturePosterior(FiniteArmsMixin):
         self.resets = resets
         for trigger, age in zip(self._triggers.values(), ages, strict=True):
             trigger.age = age
-        self._mix()
-
-    def _reset_models(self) -> None:
-        M, n = len(self._field), self._split
-        self._m = np.zeros((n, M))
-        self._C = np.ascontiguousarray(self._K[self._which[:n]])
-        self._m2 = np.zeros((len(self.members) - n, 2 * M))
-        self._C2 = model_bank.prior_covariances(self._K, self._which[n:], self._P)
-        self._g = np.empty(2 * M)
-        self.log_weights[:] = 0.0
-        for trigger in self._triggers.values():
-            trigger.clear()
-        self.observations = 0
         self._mix()
 
     def _read_ages(self, state: State) -> list[int]:

@@ -76,6 +76,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._model: StructuralModel = field.structure
         self._table = component_table(self._model.components, harmonics_for(M) or 0)
         self._noise = self._model.components.noise_variance
+        self._spread = self._model.spread
         self._mean_course: Array = self._model.course.mean(axis=0)
         self._retain = self._table.retain(self._model.interval)
         n = len(self._table.kind)
@@ -300,10 +301,6 @@ class StructuralPosterior(FiniteArmsMixin):
         return known
 
     # --- the present --------------------------------------------------------------------------
-
-    @property
-    def _spread(self) -> Array:
-        return self._model.spread
 
     def _noise_of(self, arm: int) -> float:
         return float(self._spread[arm]) ** 2 * self.variation.scale * self._noise

@@ -73,16 +73,7 @@ class BoxField:
         scale: float = 1.0,
         objective: Literal["max", "min"] = "max",
     ) -> None:
-        self.lower = np.array(lower, np.float64)
-        self.upper = np.array(upper, np.float64)
-        finite = np.isfinite(self.lower).all() and np.isfinite(self.upper).all()
-        if self.lower.shape != self.upper.shape or self.lower.ndim != 1 or not finite:
-            raise ConfigError("lower and upper must have the same number of entries, all finite.")
-        if not len(self.lower) or not (self.lower < self.upper).all():
-            raise ConfigError(
-                f"lower is {lower} and upper is {upper}; "
-                "each number in lower must be below the number at the same place in upper."
-            )
+        self.lower, self.upper = _checked_corners(lower, upper)
         check_positive(noise_variance=noise_variance, scale=scale)
         if not is_finite_number(center):
             raise ConfigError(f"center is {center}; it must be a finite number.")
@@ -272,6 +263,18 @@ class BoxField:
             if -float(found.fun) > highest:
                 best, highest = self.lower + found.x * sides, -float(found.fun)
         return tuple(float(x) for x in np.clip(best, self.lower, self.upper))
+
+
+def _checked_corners(lower: Sequence[float], upper: Sequence[float]) -> tuple[Array, Array]:
+    low, high = np.array(lower, np.float64), np.array(upper, np.float64)
+    if low.shape != high.shape or low.ndim != 1 or not np.isfinite([low, high]).all():
+        raise ConfigError("lower and upper must have the same number of entries, all finite.")
+    if not len(low) or not (low < high).all():
+        raise ConfigError(
+            f"lower is {lower} and upper is {upper}; "
+            "each number in lower must be below the number at the same place in upper."
+        )
+    return low, high
 
 
 def _negative_score(u: Array, score: Callable[[Array], Array]) -> tuple[float, Any]:

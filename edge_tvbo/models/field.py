@@ -88,22 +88,16 @@ class SensorField:
             _checked_covariance(structure.correlation, M)
         self.structure = structure
         self.kernel = _checked_covariance(kernel, M)
-        self.noise_variance = _checked_number("noise_variance", noise_variance)
+        self.noise_variance = _checked_size("noise_variance", noise_variance)
         self.unit = unit
         self.objective = objective
         self.center = _checked_number("center", center)
-        self.scale = _checked_number("scale", scale)
+        self.scale = _checked_size("scale", scale)
         self.log1p_scale = (
-            None if log1p_scale is None else _checked_number("log1p_scale", log1p_scale)
+            None if log1p_scale is None else _checked_size("log1p_scale", log1p_scale)
         )
-        if not MIN_NUMBER <= self.noise_variance <= MAX_NUMBER:
-            raise ConfigError(f"noise_variance is {noise_variance}; it must be {ALLOWED_RANGE}.")
-        if not MIN_NUMBER <= self.scale <= MAX_NUMBER:
-            raise ConfigError(f"scale is {scale}; it must be {ALLOWED_RANGE}.")
         if not abs(self.center) <= MAX_NUMBER:
             raise ConfigError(f"center is {center}; it can be -{MAX_NUMBER:g} to {MAX_NUMBER:g}.")
-        if self.log1p_scale is not None and not MIN_NUMBER <= self.log1p_scale <= MAX_NUMBER:
-            raise ConfigError(f"log1p_scale is {log1p_scale}; it must be {ALLOWED_RANGE}.")
         if self.log1p_scale is not None and self.center < 0.0:
             raise ConfigError(f"center is {center}; on a log scale, it must be at least 0.")
         if objective not in ("max", "min"):
@@ -349,6 +343,14 @@ def _checked_number(name: str, value: float) -> float:
         raise ConfigError(
             f"{name} is {value!r}; it must be one number, which applies to all sensors."
         ) from None
+
+
+def _checked_size(name: str, value: float) -> float:
+    """Return a variance or a scale as a float; raise `ConfigError` if the value is out of range."""
+    size = _checked_number(name, value)
+    if not MIN_NUMBER <= size <= MAX_NUMBER:
+        raise ConfigError(f"{name} is {value}; it must be {ALLOWED_RANGE}.")
+    return size
 
 
 def _checked_positions(positions: ArrayLike, M: int) -> Array:

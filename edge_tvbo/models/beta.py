@@ -5,6 +5,7 @@ regret, which assume that the field is a fixed function, write this term as β_t
 *width* is always the whole factor in front of σ.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from math import log, pi, sqrt
 from typing import TYPE_CHECKING, Annotated, Protocol
@@ -41,7 +42,32 @@ class BetaSchedule(Protocol):
         ...
 
 
-class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BayesianBeta(msgspec.Struct, frozen=True):
+    """Base class of the exploration schedules whose width is √β_t, or 0 if β_t is negative."""
+
+    def width(self, t: int, observations: int) -> float:
+        """Return the width √β_t of the exploration schedule in interval `t`.
+
+        Parameters
+        ----------
+        t : int
+            Number of the interval, counted from the start: 1, 2, ...
+        observations : int
+            Number of readings that the model holds; these schedules ignore this number.
+
+        Returns
+        -------
+        float
+            Width in standard deviations.
+        """
+        return sqrt(max(0.0, self._beta(t)))
+
+    @abstractmethod
+    def _beta(self, t: int) -> float:
+        """Return β_t, the square of the width."""
+
+
+class LogBeta(BayesianBeta, frozen=True, forbid_unknown_fields=True):
     r"""The logarithmic exploration schedule; the width of the bound is the square root of β_t.
 
     .. math:: β_t = \max(0, c_1 \ln(c_2 t))
@@ -73,25 +99,11 @@ class LogBeta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         check_positive(c1=self.c1, c2=self.c2)
 
-    def width(self, t: int, observations: int) -> float:
-        """Return the width of the logarithmic exploration schedule.
-
-        Parameters
-        ----------
-        t : int
-            Number of the interval, counted from the start: 1, 2, ...
-        observations : int
-            Number of readings that the model holds; this schedule ignores this number.
-
-        Returns
-        -------
-        float
-            Width in standard deviations.
-        """
-        return sqrt(max(0.0, self.c1 * log(self.c2 * t)))
+    def _beta(self, t: int) -> float:
+        return self.c1 * log(self.c2 * t)
 
 
-class ConstantBeta(msgspec.Struct, frozen=True):
+class ConstantBeta(BayesianBeta, frozen=True):
     """The exploration schedule with a constant β; the width of the bound is the square root of β.
 
     Parameters
@@ -110,25 +122,11 @@ class ConstantBeta(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         check_positive(beta=self.beta)
 
-    def width(self, t: int, observations: int) -> float:
-        """Return the width of the constant exploration schedule.
-
-        Parameters
-        ----------
-        t : int
-            Number of the interval, counted from the start: 1, 2, ...
-        observations : int
-            Number of readings that the model holds; this schedule ignores this number.
-
-        Returns
-        -------
-        float
-            Width in standard deviations.
-        """
-        return sqrt(self.beta)
+    def _beta(self, t: int) -> float:
+        return self.beta
 
 
-class FiniteBeta(msgspec.Struct, frozen=True):
+class FiniteBeta(BayesianBeta, frozen=True):
     r"""The exploration schedule for finitely many arms; the bound's width is √β_t.
 
     .. math:: β_t = 2 \ln \frac{M π^2 t^2}{6 δ}
@@ -157,25 +155,11 @@ class FiniteBeta(msgspec.Struct, frozen=True):
         check_positive(arms=self.arms)
         check_probability(delta=self.delta)
 
-    def width(self, t: int, observations: int) -> float:
-        """Return the width of the exploration schedule for finitely many arms.
-
-        Parameters
-        ----------
-        t : int
-            Number of the interval, counted from the start: 1, 2, ...
-        observations : int
-            Number of readings that the model holds; this schedule ignores this number.
-
-        Returns
-        -------
-        float
-            Width in standard deviations.
-        """
-        return sqrt(max(0.0, 2.0 * log(self.arms * pi**2 * t**2 / (6.0 * self.delta))))
+    def _beta(self, t: int) -> float:
+        return 2.0 * log(self.arms * pi**2 * t**2 / (6.0 * self.delta))
 
 
-class CompactBeta(msgspec.Struct, frozen=True):
+class CompactBeta(BayesianBeta, frozen=True):
     r"""The exploration schedule for a continuous domain; the bound's width is √β_t.
 
     .. math:: β_t = 2 \ln \frac{2 π^2 t^2}{3 δ}
@@ -214,26 +198,11 @@ class CompactBeta(msgspec.Struct, frozen=True):
         check_probability(delta=self.delta)
         check_positive(dimension=self.dimension, a1=self.a1, b1=self.b1, r=self.r)
 
-    def width(self, t: int, observations: int) -> float:
-        """Return the width of the exploration schedule for a continuous domain.
-
-        Parameters
-        ----------
-        t : int
-            Number of the interval, counted from the start: 1, 2, ...
-        observations : int
-            Number of readings that the model holds; this schedule ignores this number.
-
-        Returns
-        -------
-        float
-            Width in standard deviations.
-        """
+    def _beta(self, t: int) -> float:
         d = self.dimension
         slope = sqrt(max(0.0, log(2 * d * self.a1 * pi**2 * t**2 / (3 * self.delta))))
         beta = 2 * log(2 * pi**2 * t**2 / (3 * self.delta))
-        beta += 2 * d * log(max(t**2 * d * self.b1 * self.r * slope, 1.0))
-        return sqrt(max(0.0, beta))
+        return beta + 2 * d * log(max(t**2 * d * self.b1 * self.r * slope, 1.0))
 
 
 class AgnosticBeta:

@@ -3,6 +3,7 @@
 Most functions take the parameters as keywords, so that the error can name them.
 """
 
+from collections.abc import Callable, Mapping
 from math import isfinite
 from numbers import Real
 
@@ -16,45 +17,32 @@ def check_positive(**values: float) -> None:
     Traceback (most recent call last):
     edge_tvbo.errors.ConfigError: scale is 0; it must be above 0.
     """
-    for name, value in values.items():
-        _require(is_finite_number(value) and value > 0, name, value, "must be above 0")
+    _check(values, lambda value: value > 0, "must be above 0")
 
 
 def check_not_negative(**values: float) -> None:
     """Raise `ConfigError` unless every value is a finite number, 0 or more."""
-    for name, value in values.items():
-        _require(is_finite_number(value) and value >= 0, name, value, "must be 0 or more")
+    _check(values, lambda value: value >= 0, "must be 0 or more")
 
 
 def check_probability(**values: float) -> None:
     """Raise `ConfigError` unless every value is strictly between 0 and 1."""
-    for name, value in values.items():
-        _require(is_finite_number(value) and 0 < value < 1, name, value, "must lie between 0 and 1")
+    _check(values, lambda value: 0 < value < 1, "must lie between 0 and 1")
 
 
 def check_share(**values: float) -> None:
     """Raise `ConfigError` unless every value is above 0 and at most 1."""
-    for name, value in values.items():
-        _require(
-            is_finite_number(value) and 0 < value <= 1,
-            name,
-            value,
-            "must be above 0, and at most 1",
-        )
+    _check(values, lambda value: 0 < value <= 1, "must be above 0, and at most 1")
 
 
 def check_range(low: float, high: float, **values: float) -> None:
     """Raise `ConfigError` unless every value is within `low` to `high`, both included."""
-    for name, value in values.items():
-        allowed = f"can be {low:g} to {high:g}"
-        _require(is_finite_number(value) and low <= value <= high, name, value, allowed)
+    _check(values, lambda value: low <= value <= high, f"can be {low:g} to {high:g}")
 
 
 def check_count(**values: int) -> None:
     """Raise `ConfigError` unless every value is a whole number, 1 or more."""
-    for name, value in values.items():
-        is_whole = is_finite_number(value) and value >= 1 and value == value // 1
-        _require(is_whole, name, value, "must be a whole number, 1 or more")
+    _check(values, lambda n: n >= 1 and n == n // 1, "must be a whole number, 1 or more")
 
 
 def check_block(block: int, horizon: int) -> None:
@@ -88,7 +76,9 @@ def is_finite_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
 
 
-def _require(condition: bool, name: str, value: object, allowed: str) -> None:
-    if not condition:
-        text = repr(value) if isinstance(value, str) else str(value)
-        raise ConfigError(f"{name} is {text}; it {allowed}.")
+def _check(values: Mapping[str, float], is_in: Callable[[float], bool], allowed: str) -> None:
+    """Raise `ConfigError` unless every value is a finite number for which `is_in` is true."""
+    for name, value in values.items():
+        if not (is_finite_number(value) and is_in(value)):
+            text = repr(value) if isinstance(value, str) else str(value)
+            raise ConfigError(f"{name} is {text}; it {allowed}.")

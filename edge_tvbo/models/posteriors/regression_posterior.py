@@ -236,17 +236,15 @@ class RegressionPosterior:
         return factor.regression.predict(k, prior)
 
     def _current_factor(self) -> "_Factor":
-        if self._factor is None:
-            self._factor = self._factored()
-        return self._factor
-
-    def _factored(self) -> "_Factor":
+        if self._factor is not None:
+            return self._factor
         n = self.observations
         places, times = self._places[:n], self._times[:n].copy()
         log_noise = np.minimum(-log(self._gamma) * (self._time - times), MAX_LOG_NOISE)
         noise = self._noise_variance * np.exp(log_noise)
         K = self._space.covariance(places, places) * self._temporal.kernel(times, times)
-        return _Factor(Regression(K, noise, self._residuals()), places, times)
+        self._factor = _Factor(Regression(K, noise, self._residuals()), places, times)
+        return self._factor
 
     def _residuals(self) -> Array:
         """Return the readings in the regression window minus their prior means, (n,)."""

@@ -169,11 +169,7 @@ class VariationLearner:
 
 
 def _sum_with_neighbours(parts: Array) -> Array:
-    """Return sums over the parts of a structural model's season: each entry plus its neighbours.
-
-    The neighbours of an entry are the next and the previous entry; the first and the last entry are
-    neighbours, too.
-    """
+    """Return each entry plus its two neighbours; the first and the last entry are neighbours."""
     return np.roll(parts, -1) + parts + np.roll(parts, 1)
 
 

@@ -71,7 +71,8 @@ class WindowPosterior(StateSpaceBase):
         self._arms[n], self._y[n], self._times[n], self._priors[n] = arm, y, self._time, self.prior
         self.observations = n + 1
         if self._drops >= self._window:
-            self._refactor()
+            self._factor_into(self._arrays(), n + 1, self._time)
+            self._drops = 0
         self._predict()
 
     def advance(self) -> None:
@@ -149,10 +150,6 @@ class WindowPosterior(StateSpaceBase):
         )
         self.observations -= 1
         self._drops += 1
-
-    def _refactor(self) -> None:
-        self._factor_into(self._arrays(), self.observations, self._time)
-        self._drops = 0
 
     def _factor_into(self, state: State, n: int, time: int) -> None:
         kernels.refactor(

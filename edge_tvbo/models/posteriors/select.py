@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.regression import require_scipy
 from edge_tvbo.models.temporal_models import Static, TwoComponentTransition
 
 if TYPE_CHECKING:
@@ -81,7 +82,6 @@ def make_fitted_posterior(
     of the random starts.
     """
     from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
-    from edge_tvbo.models.regression import require_scipy
 
     require_scipy()  # if scipy is missing, raises now, and not at the first fit
     held = DEFAULT_FIT_WINDOW if window is None else window
@@ -126,7 +126,6 @@ def make_pruned_posterior(
 
 def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "SkippingPosterior":
     from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
-    from edge_tvbo.models.regression import require_scipy
 
     require_scipy()  # if scipy is missing, raises now, and not at the first prediction
     if isinstance(field, SensorField) or field.length_scales == "given":

@@ -1,10 +1,12 @@
-"""Protocol of the posteriors that policies use, and a mixin for finitely many arms."""
+"""Protocol of the posteriors that policies use, and mixins that find the arm to select."""
 
+from abc import abstractmethod
 from typing import Protocol, runtime_checkable
 
 import msgspec
+import numpy as np
 
-from edge_tvbo.models.arm_space import Arm
+from edge_tvbo.models.arm_space import Arm, ArmSpace, Field
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.numerics.acquisition import highest_bound, standard_deviations
 from edge_tvbo.numerics.types import Array, Mask
@@ -148,3 +150,63 @@ class FiniteArmsMixin:
     def facts(self) -> tuple[Fact, ...]:
         """Return an empty tuple, for posteriors that have no approximation to explain."""
         return ()
+
+
+class CandidatesMixin:
+    """Mixin for posteriors that can predict any place of an arm space; predicts by `_predict`.
+
+    `mean` and `variance` are those of the candidates. In a box, points between the candidates are
+    searched, too.
+    """
+
+    _field: Field
+    _space: ArmSpace
+
+    @property
+    def mean(self) -> Array:
+        """Posterior mean of every candidate, (M,), in model units."""
+        return self._candidate_prediction()[0]
+
+    @property
+    def variance(self) -> Array:
+        """Posterior variance of every candidate, (M,), in model units²."""
+        return self._candidate_prediction()[1]
+
+    @abstractmethod
+    def at(self, arm: Arm) -> Prediction:
+        """Return the posterior's prediction of `arm`, a sensor or any point of a box."""
+
+    def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
+        """Return the posterior's prediction of the eligible arm with the highest bound.
+
+        The arm is a sensor, or a point in a box. If all candidates of a box are eligible, the whole
+        box is searched. Otherwise, only the eligible candidates are compared.
+        """
+        index = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
+        if index < 0:
+            return None
+        if not eligible.all():
+            return self.at(self._field.arm(index))
+
+        def bound(P: Array) -> Array:
+            mean, variance = self._predict(P)
+            return mean + width * np.sqrt(variance)
+
+        scores = self.mean + width * np.sqrt(self.variance)
+        return self.at(self._space.best(index, bound, scores))
+
+    def mean_std(self) -> tuple[Array, Array]:
+        """Return copies of every candidate's posterior mean and standard deviation, both (M,)."""
+        return self.mean.copy(), np.sqrt(self.variance)
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return an empty tuple, because the posterior of the held readings is exact."""
+        return ()
+
+    @abstractmethod
+    def _candidate_prediction(self) -> tuple[Array, Array]:
+        """Return the posterior mean and variance of every candidate, both (M,)."""
+
+    @abstractmethod
+    def _predict(self, P: Array) -> tuple[Array, Array]:
+        """Return the posterior mean and variance at places P (p, d), both (p,)."""

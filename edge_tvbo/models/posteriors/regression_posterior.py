@@ -11,9 +11,8 @@ import numpy as np
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.arm_space import Arm, Field, arm_space
 from edge_tvbo.models.checks import check_count, check_share
-from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.likelihood import fit_temporal_model
-from edge_tvbo.models.posteriors.base import Prediction
+from edge_tvbo.models.posteriors.base import CandidatesMixin, Prediction
 from edge_tvbo.models.regression import Regression
 from edge_tvbo.models.snapshot import (
     AnyArray,
@@ -26,13 +25,12 @@ from edge_tvbo.models.snapshot import (
     read_number,
 )
 from edge_tvbo.models.temporal_models import FittableModel, TemporalModel
-from edge_tvbo.numerics.acquisition import highest_bound
-from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.numerics.types import Array
 
 MAX_LOG_NOISE = log(1e12)  # log of the largest factor that multiplies the noise of a reading
 
 
-class RegressionPosterior:
+class RegressionPosterior(CandidatesMixin):
     """The posterior of a field with covariance k(x, x') d(t, t'), by regression on W readings.
 
     Parameters
@@ -76,16 +74,6 @@ class RegressionPosterior:
         self._factor: _Factor | None = None  # None while it has to be recomputed
         self._prediction: tuple[Array, Array] | None = None  # mean, variance; None if outdated
 
-    @property
-    def mean(self) -> Array:
-        """Posterior mean of every candidate by regression, (M,), in model units."""
-        return self._candidate_prediction()[0]
-
-    @property
-    def variance(self) -> Array:
-        """Posterior variance (M,) of every candidate, computed by regression, in model units²."""
-        return self._candidate_prediction()[1]
-
     def at(self, arm: Arm) -> Prediction:
         """Return the regression's prediction of `arm`, a sensor or any point of a box."""
         index = self._space.candidate(arm)
@@ -94,26 +82,6 @@ class RegressionPosterior:
         else:
             mean, variance = self.mean[index], self.variance[index]
         return Prediction(arm, float(mean), float(variance) ** 0.5)
-
-    def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the regression's prediction of the eligible arm with the highest bound.
-
-        The arm is a sensor, or a point in a box. If all candidates of a box are eligible, the whole
-        box is searched. Otherwise, only the eligible candidates are compared.
-        """
-        index = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
-        if index < 0:
-            return None
-        arm = self._field.arm(index)
-        if self._space.candidate(arm) is not None or not eligible.all():
-            return self.at(arm)
-
-        def bound(P: Array) -> Array:
-            mean, variance = self._predict(P)
-            return mean + width * np.sqrt(variance)
-
-        scores = self.mean + width * np.sqrt(self.variance)
-        return self.at(self._space.best(index, bound, scores))
 
     def prior_std(self, arm: Arm) -> float:
         """Return the regression's prior standard deviation of `arm` in the current interval."""
@@ -162,14 +130,6 @@ class RegressionPosterior:
             array[index : n - 1] = array[index + 1 : n]
         self.observations = n - 1
         self._invalidate()
-
-    def mean_std(self) -> tuple[Array, Array]:
-        """Return copies of every candidate's regression mean and standard deviation, both (M,)."""
-        return self.mean.copy(), np.sqrt(self.variance)
-
-    def facts(self) -> tuple[Fact, ...]:
-        """Return an empty tuple, because the regression on the window's readings is exact."""
-        return ()
 
     def snapshot(self) -> bytes:
         """Return the state of the regression posterior as bytes, for `restore`."""

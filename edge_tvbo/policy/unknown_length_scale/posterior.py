@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.arm_space import Arm, Field, arm_space
 from edge_tvbo.models.box import BoxField
-from edge_tvbo.models.facts import Fact
-from edge_tvbo.models.posteriors.base import Prediction
+from edge_tvbo.models.posteriors.base import CandidatesMixin, Prediction
 from edge_tvbo.models.regression import Regression, require_scipy
 from edge_tvbo.models.snapshot import (
     check_arrays,
@@ -26,8 +25,7 @@ from edge_tvbo.models.snapshot import (
     read_count,
 )
 from edge_tvbo.models.spatial_kernels import distances, matern
-from edge_tvbo.numerics.acquisition import highest_bound
-from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.unknown_length_scale.candidates import MAX_SUM, Hypothesis
 
 ORIGIN = np.zeros((1, 1))
@@ -202,7 +200,7 @@ class Fit(Regression):
         return max(0.0, float(np.log(pivots).sum() - 0.5 * len(pivots) * log(noise_variance)))
 
 
-class LengthScalePosterior:
+class LengthScalePosterior(CandidatesMixin):
     """The posterior for the selected length scale, or the average over several length scales.
 
     An interval costs O(n³ + n²M) operations for each length scale, for n stored readings and M
@@ -212,20 +210,11 @@ class LengthScalePosterior:
     def __init__(self, readings: Readings, selector: LengthScaleSelector) -> None:
         self.readings = readings
         self.selector = selector
+        self._field, self._space = readings.field, readings.domain
         self.observations = 0
         self._time = 0
         self._fits: list[tuple[float, Fit]] = []  # one for each hypothesis; empty if out of date
         self._prediction: tuple[Array, Array] | None = None  # of the candidates
-
-    @property
-    def mean(self) -> Array:
-        """Posterior mean at each place, given the selected length scales, (M,), in model units."""
-        return self._candidates()[0]
-
-    @property
-    def variance(self) -> Array:
-        """Posterior variance at each place, given the length scales, (M,), in model units²."""
-        return self._candidates()[1]
 
     @property
     def hypotheses(self) -> tuple[Hypothesis, ...]:
@@ -241,28 +230,8 @@ class LengthScalePosterior:
     def at(self, arm: Arm) -> Prediction:
         """Return the length scale posterior's prediction of `arm`."""
         self._fit()
-        place = self.readings.domain.place(arm)[None, :]
-        mean, variance = self._predicted(self.readings.distances_to(place))
+        mean, variance = self._predict(self._space.place(arm)[None, :])
         return Prediction(arm, float(mean[0]), float(variance[0]) ** 0.5)
-
-    def highest(self, width: float, eligible: Mask, seed: int, counter: int) -> Prediction | None:
-        """Return the length scale posterior's prediction of the arm with the highest bound.
-
-        The bound is mean + width · std. In a box, points between the candidates are searched
-        only if all candidates are eligible.
-        """
-        index = highest_bound(self.mean, self.variance, width, eligible, seed, counter)
-        if index < 0:
-            return None
-        if not eligible.all():
-            return self.at(self.readings.field.arm(index))
-
-        def bound(P: Array) -> Array:
-            mean, variance = self._predicted(self.readings.distances_to(P))
-            return mean + width * np.sqrt(variance)
-
-        scores = self.mean + width * np.sqrt(self.variance)
-        return self.at(self.readings.domain.best(index, bound, scores))
 
     def prior_std(self, arm: Arm) -> float:
         """Return the prior standard deviation, which is equal for all arms and length scales."""
@@ -287,14 +256,6 @@ class LengthScalePosterior:
         self.readings.clear()
         self.selector.reset()
         self._invalidate()
-
-    def mean_std(self) -> tuple[Array, Array]:
-        """Return copies of the length scale posterior's mean and std of candidates, both (M,)."""
-        return self.mean.copy(), np.sqrt(self.variance)
-
-    def facts(self) -> tuple[Fact, ...]:
-        """Return an empty tuple, because the length scale posterior is exact for its readings."""
-        return ()
 
     def snapshot(self) -> bytes:
         """Return the length scale posterior's readings and selector as bytes, for `restore`."""
@@ -335,12 +296,14 @@ class LengthScalePosterior:
             thetas = [hypothesis.length_scale for hypothesis in self.hypotheses]
             self._fits = [(theta, self.readings.fit(theta)) for theta in thetas]
 
-    def _candidates(self) -> tuple[Array, Array]:
-        """Return mean and variance of all candidates for the selected length scales, both (M,)."""
+    def _candidate_prediction(self) -> tuple[Array, Array]:
         if self._prediction is None:
             self._fit()
             self._prediction = self._predicted(self.readings.candidate_distances())
         return self._prediction
+
+    def _predict(self, P: Array) -> tuple[Array, Array]:
+        return self._predicted(self.readings.distances_to(P))
 
     def _predicted(self, separation: Array) -> tuple[Array, Array]:
         """Return mean and variance of m places for the selected length scales, both (m,).

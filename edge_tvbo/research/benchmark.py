@@ -93,7 +93,7 @@ class Benchmark(Experiment):
         ranked = len(self._problems) > 1 and len(self._policies) > 1
         return {"regret": self.draw, **({"ranks": _draw_ranks} if ranked else {})}
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw the benchmark's cumulative regret of each policy, one panel for each problem."""
         lines = -(-len(self._problems) // PANELS)
         columns = min(PANELS, len(self._problems))
@@ -104,9 +104,8 @@ class Benchmark(Experiment):
                 linestyle=[style for style in STYLES for _ in COLOURS],
                 color=[f"tab:{colour}" for colour in COLOURS] * len(STYLES),
             )
-            here = [row for row in rows if row.case["problem"] == problem]
             cases = {each: {"problem": problem, "policy": each} for each in self._policies}
-            plot_mean_curves(axes, here, "R_t", cases)
+            plot_mean_curves(axes, results, "R_t", cases)
             axes.set(title=problem, xlabel="t", ylabel="R_t", ylim=(0, None))
         for axes in panels[len(self._problems) :]:
             axes.set_axis_off()
@@ -277,5 +276,5 @@ def _generator(job: BenchmarkRun) -> np.random.Generator:
     return np.random.default_rng([job.seed, int.from_bytes(digest[:8], "big"), job.run])
 
 
-def _draw_ranks(figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+def _draw_ranks(figure: Any, results: ResultTable) -> None:
     draw_ranking(figure, rank_policies(results, REGRET))

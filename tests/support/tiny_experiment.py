@@ -30,10 +30,11 @@ class TinyExperiment(Experiment):
     def expectations(self, results):
         return [Expectation("the mean is near 0", abs(results.mean("mean", sd=1)) < 3.0)]
 
-    def draw(self, figure, rows, results):
+    def draw(self, figure, results):
         axes = figure.subplots()
-        for row in rows:
-            axes.plot(row.curves["drawn"], label=f"run {row.run}")
+        for sd in ("1", "2"):
+            for run, curve in enumerate(results.curves("drawn", {"sd": sd})):
+                axes.plot(curve, label=f"sd {sd}, run {run}")
         axes.legend()
 
     def _run(self, run, seed):

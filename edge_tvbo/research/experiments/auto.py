@@ -14,7 +14,7 @@ between two policies is computed over `BLOCKS` blocks of the test time.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -80,7 +80,7 @@ class AutoExperiment(SplitExperiment):
         """Compare the results of the experiment AUTO with the goals for the policy `auto`."""
         return goals(results)
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw the regret of `auto` next to that of the best other policy, as pairs of bars."""
         panels = figure.subplots(1, 2)
         for axes, labels, title in (

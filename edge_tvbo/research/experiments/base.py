@@ -118,13 +118,12 @@ class ResultTable:
     ----------
     cells : sequence of Cell
         The cells of the table.
-    rows : sequence of Row, optional
-        The rows that the cells summarise; `differences` and `mean_curve` need these rows.
+    rows : sequence of Row
+        The rows that the cells summarise.
     """
 
-    def __init__(self, cells: Sequence[Cell], rows: Sequence[Row] = ()) -> None:
+    def __init__(self, cells: Sequence[Cell], rows: Sequence[Row]) -> None:
         self.cells = tuple(cells)
-        self.rows = tuple(rows)
         self._found = {_key(cell.case, cell.number): cell for cell in cells}
         self._rows_of: dict[tuple[Any, ...], list[Row]] = {}
         for row in rows:
@@ -148,9 +147,17 @@ class ResultTable:
             ]
         )
 
+    def values(self, number: str, case: Labels) -> Array:
+        """Return the `number` of each run of an experiment's `case`."""
+        return np.array([row.numbers[number] for row in self._rows_of[_key(case)]])
+
+    def curves(self, curve: str, case: Labels) -> list[list[float]]:
+        """Return the curve called `curve` of each run of an experiment's `case`."""
+        return [row.curves[curve] for row in self._rows_of[_key(case)]]
+
     def mean_curve(self, curve: str, case: Labels) -> Array:
         """Return the mean of the curve called `curve` over the runs of an experiment's `case`."""
-        return np.asarray(np.mean([row.curves[curve] for row in self._rows_of[_key(case)]], axis=0))
+        return np.asarray(np.mean(self.curves(curve, case), axis=0))
 
     def mean(self, number: str, **case: object) -> float:
         """Return the mean of an experiment's `number` over the runs with the labels `case`."""
@@ -172,7 +179,7 @@ def table_labels(cell: Cell) -> Labels:
     return {**cell.case, "number": cell.number}
 
 
-Drawing = Callable[[Any, Sequence[Row], ResultTable], None]  # (figure, rows, results)
+Drawing = Callable[[Any, ResultTable], None]  # (figure, results)
 
 
 def _key(case: Labels, *number: str) -> tuple[Any, ...]:
@@ -227,7 +234,7 @@ class Experiment(ABC):
         """Return the paper's findings, and whether the experiment's `results` agree with them."""
 
     @abstractmethod
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw the experiment's figure, like that of the paper, into a matplotlib `Figure`."""
 
     def pictures(self) -> dict[str, Drawing]:

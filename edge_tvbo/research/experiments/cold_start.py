@@ -28,7 +28,7 @@ In a cold start, the coverage is measured, too: the share of the readings of sel
 are within the 90 % predictive interval. The interval is computed before the reading is observed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,7 +118,7 @@ class ColdStart(SplitExperiment):
             *(_days_goal(results, place) for place in TRAINED_PLACES),
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw COLD's regret over the number of training days, one line for each recording."""
         axes = figure.subplots()
         for place in TRAINED_PLACES:

@@ -1,26 +1,20 @@
-"""Curves of an experiment: their means over all runs, and plots of these means with bands."""
+"""Curves of an experiment: plots of their means over the runs, with bands."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.confidence import half_width
-from edge_tvbo.research.experiments.base import Labels, Row
+from edge_tvbo.research.experiments.base import Labels, ResultTable
 
 BAND = "the bands show 95 % confidence intervals of the mean over the runs"
 
 
-def mean_curve(rows: Sequence[Row], curve: str, case: Labels) -> Array:
-    """Return the mean of the curves called `curve` over the runs of a case of an experiment."""
-    return np.asarray(np.mean([row.curves[curve] for row in rows if row.case == case], axis=0))
-
-
 def plot_mean_curves(
     axes: Any,
-    rows: Sequence[Row],
+    results: ResultTable,
     curve: str,
     cases: Mapping[str, Labels],
     step: int = 1,
@@ -31,7 +25,7 @@ def plot_mean_curves(
     A curve has one value for every `step` intervals.
     """
     for label, case in cases.items():
-        curves = [row.curves[curve] for row in rows if row.case == case]
+        curves = results.curves(curve, case)
         plot_with_band(axes, np.arange(1, len(curves[0]) + 1) * step, curves, label=label, **style)
     axes.grid(alpha=0.3)
 

@@ -7,7 +7,7 @@ property, which an expectation tests. The experiment has one run.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -114,7 +114,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
             "lemmas": self._draw_lemmas,
         }
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Plot the two fields of E0 that change with time, and their maxima ([B16] figure 1)."""
         for axes, (label, f) in zip(
             figure.subplots(1, 2, sharey=True), self._fields.items(), strict=True
@@ -136,7 +136,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
             for label, kernel in KERNELS.items()
         }
 
-    def _draw_trigger(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def _draw_trigger(self, figure: Any, results: ResultTable) -> None:
         """Draw E0's event trigger: readings within and outside its bound ([ET] figure 1)."""
         panels = figure.subplots(1, 2, sharey=True)
         for axes, (label, sign) in zip(panels, SIGNS.items(), strict=True):
@@ -153,7 +153,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         panels[0].legend(loc="best")
         figure.suptitle("[ET] figure 1: the event trigger")
 
-    def _draw_length_scales(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def _draw_length_scales(self, figure: Any, results: ResultTable) -> None:
         """Draw E0's picture of samples with two length scales ([M24] figure 2.1)."""
         generator = self._generator(0, 1)
         axes = figure.subplots()
@@ -166,7 +166,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         axes.set(xlabel="x", ylabel="f(x)", title="[M24] figure 2.1: samples of two length scales")
         axes.legend(loc="best", title=f"information gain of {READINGS} readings")
 
-    def _draw_lemmas(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def _draw_lemmas(self, figure: Any, results: ResultTable) -> None:
         """Draw E0's pictures of a grid, tails and a sigmoid ([M24] figures 4.1, 4.2 and 9.1)."""
         left, middle, right = figure.subplots(1, 3)
         left.plot(*_grid().T, "o")

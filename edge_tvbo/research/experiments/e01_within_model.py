@@ -7,7 +7,7 @@ is run with each of these two periods.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
@@ -119,7 +119,7 @@ differ by more than three standard errors.
             self._formula_is_better(results),
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw E1's regret and resets over time, for four columns of table 1 ([ET] figure 4)."""
         shown = (*COLUMNS[:3], COLUMNS[3])
         panels = figure.subplots(2, len(shown), sharex=True, sharey="row", height_ratios=(3, 1))
@@ -128,13 +128,13 @@ differ by more than three standard errors.
                 policy: case_labels(policy=policy, column=_column_of(policy, column))
                 for policy in TABLE
             }
-            plot_mean_curves(top, rows, "R_t/t", cases, step=10)
+            plot_mean_curves(top, results, "R_t/t", cases, step=10)
             top.set(title=f"ε = {column}", ylim=(0, None))
             for at, policy in enumerate(RASTER):
-                times = [row.curves["resets"] for row in rows if row.case == cases[policy]]
+                times = results.curves("resets", cases[policy])[:DRAWN_RUNS]
                 colour = top.get_lines()[list(TABLE).index(policy)].get_color()
-                offsets = at * DRAWN_RUNS + np.arange(len(times[:DRAWN_RUNS]))
-                bottom.eventplot(times[:DRAWN_RUNS], colors=colour, lineoffsets=offsets)
+                offsets = at * DRAWN_RUNS + np.arange(len(times))
+                bottom.eventplot(times, colors=colour, lineoffsets=offsets)
             bottom.set(xlabel="t", xlim=(0, HORIZON), yticks=[])
         panels[0][0].set_ylabel("R_t / t")
         panels[1][0].set_ylabel(f"resets in {DRAWN_RUNS} runs")

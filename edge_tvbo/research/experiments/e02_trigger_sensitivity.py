@@ -98,7 +98,7 @@ fields, so the differences of these cells from the paper are not independent.
             for keeps in KEEP_LAST
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw the number of resets and the regret of ET-GP-UCB in E2 against δ_B."""
         panels = figure.subplots(2, 2, sharex=True, sharey="row")
         for column, keeps in zip(panels.T, KEEP_LAST, strict=True):

@@ -7,7 +7,7 @@ paper uses the continuous domain [0, 1]². This experiment uses a grid of 25 x 2
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,12 +104,12 @@ Differences from the paper:
         """Return the pictures of E3: figure 2 and figure 7 of [ET]."""
         return {"figure": self.draw, "figure-7": _draw_distributions}
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw histograms of the reset times of E3, and regret against window size (figure 2)."""
         panels = figure.subplots(1, 1 + len(PERIODS))
         for axes, rate in zip(panels, PERIODS, strict=False):
-            _draw_histograms(axes, rows, rate)
-            counts = histogram(rows, rate, f"et keeps nothing, W={WINDOWS[-1]}")
+            _draw_histograms(axes, results, rate)
+            counts = histogram(results, rate, f"et keeps nothing, W={WINDOWS[-1]}")
             if np.count_nonzero(counts) > 1:
                 fitted = fit_inverse_gamma(counts)
                 t = np.arange(1, HORIZON + 1)
@@ -175,10 +175,9 @@ Differences from the paper:
             yield Row(run, {"epsilon": str(rate)}, numbers)
 
 
-def histogram(rows: Sequence[Row], rate: float, label: str) -> Array:
+def histogram(results: ResultTable, rate: float, label: str) -> Array:
     """Return how often each reset time 0 to T occurred in all runs of a rule of E3, (T + 1,)."""
-    case = _histogram_case(rate, label)
-    counts = [row.curves["counts"] for row in rows if row.case == case]
+    counts = results.curves("counts", _histogram_case(rate, label))
     return np.asarray(np.sum(counts, axis=0))
 
 
@@ -196,14 +195,16 @@ def _reset_rules(period: int) -> Iterator[ResetRule]:
         yield ResetRule(f"at N_lo, W={window}", period=lower)
 
 
-def _draw_histograms(axes: Any, rows: Sequence[Row], rate: float, cumulative: bool = False) -> None:
+def _draw_histograms(
+    axes: Any, results: ResultTable, rate: float, cumulative: bool = False
+) -> None:
     """Draw the share of E3's resets at each reset time, with one line for each window size.
 
     The share is cumulative if `cumulative` is true. The resets are those of the variant of
     ET-GP-UCB that discards the last reading at a reset.
     """
     for window in WINDOWS[1::2]:
-        counts = histogram(rows, rate, f"et keeps nothing, W={window}")
+        counts = histogram(results, rate, f"et keeps nothing, W={window}")
         share = counts / max(counts.sum(), 1)
         shown = share.cumsum() if cumulative else share
         axes.step(np.arange(HORIZON + 1), shown, where="mid", label=f"W = {window}")
@@ -216,12 +217,12 @@ def _draw_histograms(axes: Any, rows: Sequence[Row], rate: float, cumulative: bo
     )
 
 
-def _draw_distributions(figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+def _draw_distributions(figure: Any, results: ResultTable) -> None:
     """Draw the histograms of E3's reset times, and their cumulative shares ([ET] figure 7)."""
     panels = figure.subplots(len(PERIODS), 2)
     for row, rate in zip(panels, PERIODS, strict=True):
         for axes, cumulative in zip(row, (False, True), strict=True):
-            _draw_histograms(axes, rows, rate, cumulative)
+            _draw_histograms(axes, results, rate, cumulative)
             axes.grid(alpha=0.3)
     panels[0][0].legend(loc="best")
     figure.suptitle("[ET] figure 7: distribution of ET's reset times; its resets keep no reading")
@@ -229,8 +230,8 @@ def _draw_distributions(figure: Any, rows: Sequence[Row], results: ResultTable) 
 
 def _numbers(results: ResultTable, rate: float, ours: str, theirs: str) -> Array:
     """Return E3's regret R_T/T with the reset rule `ours` minus that with `theirs`, per run."""
-    of = [row.numbers for row in results.rows if row.case == {"epsilon": str(rate)}]
-    return np.array([numbers[ours] - numbers[theirs] for numbers in of])
+    case = {"epsilon": str(rate)}
+    return results.values(ours, case) - results.values(theirs, case)
 
 
 def _below_periodic(results: ResultTable, rate: float, keeps: str) -> Expectation:

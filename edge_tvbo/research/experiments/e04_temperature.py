@@ -18,7 +18,7 @@ exception is the policy `random`.) Therefore the standard errors are computed ov
 test time, not over runs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -39,7 +39,7 @@ from edge_tvbo.research.experiments.base import (
     case_labels,
     policy_seed,
 )
-from edge_tvbo.research.experiments.curves import plot_mean_curves
+from edge_tvbo.research.experiments.curves import plot_with_band
 from edge_tvbo.research.experiments.statistics import expect_less, standard_error
 from edge_tvbo.simulation.backtest import UNIT_LABEL, Backtest
 from edge_tvbo.simulation.recording import Recording
@@ -191,24 +191,22 @@ is at most 15 intervals.
         """Return the pictures of E4: the regrets, and the temperatures."""
         return {"figure": self.draw, "temperatures": self._draw_temperatures}
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw E4's cumulative regret and resets ([ET] figure 3 b-c, [B16] figure 3 a)."""
         panels = figure.subplots(2, len(DAYS), sharex=True, sharey="row", height_ratios=(3, 1))
         colours = {case.label: f"C{at % 10}" for at, case in enumerate(CASES)} | {"random": "k"}
-        curves = [
-            Row(row.run, row.case, {}, {"R_t": np.cumsum(row.curves["r_t"]).tolist()})
-            for row in rows
-        ]
         for (top, bottom), (label, split) in zip(panels.T, DAYS.items(), strict=True):
             for case in split.cases:
-                labels = {case.label: case_labels(policy=case.label, days=label)}
-                plot_mean_curves(top, curves, "R_t", labels, color=colours[case.label])
+                curves = results.curves("r_t", case_labels(policy=case.label, days=label))
+                sums = np.cumsum(curves, axis=1)
+                t, colour = np.arange(1, sums.shape[1] + 1), colours[case.label]
+                plot_with_band(top, t, sums, label=case.label, color=colour)
+            top.grid(alpha=0.3)
             top.set(title=f"days {label}", ylim=(0, 310))
             shown = [case.label for case in split.cases if case.label in RASTER]
             for at, policy in enumerate(shown):
-                reset_case = case_labels(policy=policy, days=label)
-                times = [row.curves["resets"] for row in rows if row.case == reset_case]
-                times = times[:DRAWN_RUNS]
+                case_of_resets = case_labels(policy=policy, days=label)
+                times = results.curves("resets", case_of_resets)[:DRAWN_RUNS]
                 offsets = at * (DRAWN_RUNS + 2) + np.arange(len(times))
                 bottom.eventplot(times, colors=colours[policy], lineoffsets=offsets)
             bottom.set(xlabel="interval of 10 minutes", yticks=[])
@@ -222,7 +220,7 @@ is at most 15 intervals.
             *panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4
         )
 
-    def _draw_temperatures(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def _draw_temperatures(self, figure: Any, results: ResultTable) -> None:
         """Draw the normalised temperatures of all sensors in E4 ([ET] figures 3 a and 8)."""
         whole, test = figure.subplots(2, 1)
         backtest = self._backtests["7-8"]

@@ -36,7 +36,7 @@ The following facts explain the expectations; rewards are in prior standard devi
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -159,13 +159,13 @@ allowed gains.
             for other in others
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw the regret per interval and the cumulative regret of E5 ([ET] figure 3 d)."""
         left, right = figure.subplots(1, 2)
         t = np.arange(1, self._horizon + 1)
         for policy in POLICIES:
-            regrets = [row.curves["r_t"] for row in rows if row.case == {"policy": policy}]
-            plot_with_band(right, t, [np.cumsum(each) for each in regrets], label=policy)
+            regrets = results.curves("r_t", {"policy": policy})
+            plot_with_band(right, t, np.cumsum(regrets, axis=1), label=policy)
             smooth = [np.convolve(each, np.full(5, 0.2), mode="valid") for each in regrets]
             plot_with_band(left, t[2:-2], smooth, label=policy)
         left.set(xlabel="t", ylabel="r_t, mean of five intervals", ylim=(0, None))

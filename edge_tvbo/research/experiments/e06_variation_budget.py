@@ -39,7 +39,7 @@ The paper leaves some settings open. These settings were chosen as follows:
   ten blocks of time, as in E4.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -196,7 +196,7 @@ uses. Therefore, only the order of the policies can be compared with the paper. 
             for expectation in _order(results, kind)
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw the cumulative regret of E6 over time ([ET] figure 5)."""
         kinds = results.values_of("function")
         panels = figure.subplots(1, len(kinds), squeeze=False)[0]
@@ -204,7 +204,7 @@ uses. Therefore, only the order of the policies can be compared with the paper. 
             for policy in POLICIES:
                 cases = {policy: case_labels(policy=policy, function=kind)}
                 style: dict[str, Any] = {"color": "grey", "ls": ":"} if policy == "random" else {}
-                plot_mean_curves(axes, rows, "R_t", cases, **style)
+                plot_mean_curves(axes, results, "R_t", cases, **style)
             axes.set(title=kind, xlabel="t", ylim=(0, None))
         panels[0].set_ylabel("R_t")
         panels[0].legend(loc="best")

@@ -117,14 +117,14 @@ statements in the abstract and in section 5 of the paper.
             ),
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw the mean regret of E7 (figure 2 a-b), and the regret with wrong ε or N (c-d)."""
         panels = figure.subplots(2, 2)
         for axes, letter, kernel in zip(panels[0], "ab", KERNELS, strict=True):
             for rate, colour in zip(RATES, ("tab:blue", "tab:orange", "tab:green"), strict=True):
                 for policy, style in (("tv-gp-ucb", "-"), ("r-gp-ucb", "--"), ("gp-ucb", ":")):
                     cases = {f"{policy}, ε = {rate}": _case(policy, kernel, rate, rate)}
-                    plot_mean_curves(axes, rows, "R_t/t", cases, 5, color=colour, ls=style)
+                    plot_mean_curves(axes, results, "R_t/t", cases, 5, color=colour, ls=style)
             axes.set(title=f"({letter}) {kernel}", xlabel="t", ylabel="R_t / t", ylim=(0, None))
         panels[0][0].legend(loc="best", fontsize=7, ncols=3)
         self._draw_wrong(panels[1][0], results, "tv-gp-ucb", GIVEN_RATES, TRUE_RATE)

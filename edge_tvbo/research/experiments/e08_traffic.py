@@ -24,7 +24,7 @@ time between resets has bounds that hold for every ε from 0 to 1. The upper bou
 effect.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -143,7 +143,7 @@ can be compared with the paper. Figure 4, with all ten test days of the I-880, c
             for other in ("gp-ucb", "r-gp-ucb", "et-gp-ucb", "random")
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw the mean regret of E8 up to each t, for each test day ([B16] figures 3 c-f)."""
         panels = figure.subplots(1, len(self._days), sharey=True, squeeze=False)[0]
         for axes, day in zip(panels, self._days, strict=True):
@@ -151,7 +151,7 @@ can be compared with the paper. Figure 4, with all ten test days of the I-880, c
                 each.label: case_labels(policy=each.label, day=day)
                 for each in _cases(self._horizon)
             }
-            plot_mean_curves(axes, rows, "R_t/t", cases)
+            plot_mean_curves(axes, results, "R_t/t", cases)
             axes.set(title=day, xlabel="5-minute intervals since 6:00", ylim=(0, None))
         panels[0].set_ylabel(f"R_t / t ({UNIT_LABEL})")
         panels[-1].legend(loc="best")

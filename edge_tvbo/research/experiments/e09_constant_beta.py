@@ -5,7 +5,7 @@ kernel with the length scale l = √0.2.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -114,7 +114,7 @@ claims are statements of its text.
             *(_best_falls(results, *pair) for pair in pairwise(reversed(FIGURES["5.4"]))),
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Plot the regret of E9 against the constant β, and the regret of the growing β."""
         panels = list(figure.subplots(2, math.ceil(len(SETTINGS) / 2)).flat)
         settings = [(name, each) for name, group in FIGURES.items() for each in group]

@@ -7,7 +7,7 @@ model. The thesis does not state β for this experiment; here β is 2, the best 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,15 +107,14 @@ recommends the TTV model only if its parameters τ and ρ are roughly known.
             for better, worse in order
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw the mean regret and its moving average for each kind of data of E10."""
         panels = figure.subplots(2, len(DATA), sharex=True, sharey="row")
         t = np.arange(1, HORIZON + 1)
         weights = np.ones(SMOOTHING) / SMOOTHING
         for at, (data, (top, bottom)) in enumerate(zip(DATA, panels.T, strict=True), 1):
             for model in (*STARTS, TRUE_MODEL):
-                case = case_labels(data=data, model=model)
-                regrets = np.array([row.curves["r_t"] for row in rows if row.case == case])
+                regrets = np.array(results.curves("r_t", case_labels(data=data, model=model)))
                 plot_with_band(top, t, regrets.cumsum(axis=1) / t, label=model)
                 smooth = [np.convolve(r, weights, mode="valid") for r in regrets]
                 plot_with_band(bottom, t[SMOOTHING - 1 :], smooth)

@@ -38,7 +38,6 @@ from typing import Any
 import numpy as np
 
 from edge_tvbo.models.arm_space import Arm
-from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.unknown_length_scale.policies import LengthScalePolicy
 from edge_tvbo.research.experiments.base import (
     Drawing,
@@ -193,9 +192,9 @@ Differences from the public code:
             "figure-1": draw_two_fits,
         }
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw regrets (figure 3) and the chosen length scales (figure 2) of E11."""
-        draw_regrets_and_length_scales(figure, rows, results)
+        draw_regrets_and_length_scales(figure, results)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         """Yield the rows of one run of E11 (length scales).
@@ -264,15 +263,10 @@ def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
             )
 
 
-def _values(results: ResultTable, name: str, case: Labels) -> Array:
-    """Return the number `name`, such as "R_T/T", of each run of one case of E11."""
-    return np.array([row.numbers[name] for row in results.rows if row.case == case])
-
-
 def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
     """Check that MLE and MCMC stay at E11's local optimum in some runs, and LB and A in no run."""
     for policy in (BALANCED, *RIVALS):
-        best = _values(results, BEST, case(TOY, policy, GROWTH))
+        best = results.values(BEST, case(TOY, policy, GROWTH))
         stuck = int((best > STUCK).sum())
         some = policy in (LIKELIEST, SAMPLED)
         text = f"{TOY}: {policy} stays at the local optimum in {'some runs' if some else 'no run'}"
@@ -281,7 +275,7 @@ def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
 
 def _nearest_length_scale(results: ResultTable) -> Expectation:
     """Test in E11 whether LB's mean length scale is nearer to the optimum θ* than its rivals'."""
-    scales = {each: _values(results, SCALE, case(RIDGES, each, GROWTH)) for each in POLICIES}
+    scales = {each: results.values(SCALE, case(RIDGES, each, GROWTH)) for each in POLICIES}
     distance = {each: np.abs(np.log(values / OPTIMAL[RIDGES])) for each, values in scales.items()}
     means = ", ".join(f"{each} {scales[each].mean():.3g}" for each in (BALANCED, *RIVALS))
     return expect_less(
@@ -299,7 +293,7 @@ def _effect_of_growth(results: ResultTable) -> Iterator[Expectation]:
     for number in (BEST, SCALE):
         changes = [
             np.ptp(
-                [_values(results, number, case(RIDGES, policy, growth)) for growth in GROWTHS],
+                [results.values(number, case(RIDGES, policy, growth)) for growth in GROWTHS],
                 axis=0,
             )
             for policy in (BALANCED, SHRUNK)

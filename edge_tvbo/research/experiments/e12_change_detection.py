@@ -11,7 +11,7 @@ variance is 1, and the noise variance is 1/4, the largest variance of a reward i
 infinite prior variance, the bound after n readings of an arm would be mean + √(ln t / (2n)).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import log, sqrt
 from typing import Any
 
@@ -138,14 +138,14 @@ Comparison with the paper:
             for ours, theirs in pairs
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw the mean regret R_t of each policy, for both problems of E12."""
         for axes, problem in zip(figure.subplots(1, 2), PROBLEMS, strict=True):
             cases = {
                 policy: case_labels(problem=problem, policy=policy)
                 for policy in (*KL_UCB, *POLICIES)
             }
-            plot_mean_curves(axes, rows, "R_t", cases, CURVE_STEP)
+            plot_mean_curves(axes, results, "R_t", cases, CURVE_STEP)
             axes.set(title=f"problem {problem}", xlabel="t", ylabel="R_t")
         axes.legend(loc="best")
         figure.suptitle(f"E12: regret on piecewise-stationary problems; {BAND}", fontsize=10)

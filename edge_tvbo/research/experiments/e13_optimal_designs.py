@@ -14,7 +14,7 @@ absolute value is .8. The three problems are:
 The noise has the standard deviation .1 and is cut off where the reward would leave [-1, 1].
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import inf, pi
 from typing import Any
 
@@ -108,11 +108,11 @@ Instead, E13 has `gp-ucb`, and two policies that reset: `et-gp-ucb` and `glr-gp-
             ),
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw the mean regret R_t of each policy, for each problem of E13."""
         for axes, problem in zip(figure.subplots(1, 3), LENGTH_SCALES, strict=True):
             cases = {policy: case_labels(problem=problem, policy=policy) for policy in POLICIES}
-            plot_mean_curves(axes, rows, "R_t", cases, CURVE_STEP)
+            plot_mean_curves(axes, results, "R_t", cases, CURVE_STEP)
             axes.set(title=problem, xlabel="t", ylabel="R_t")
         axes.legend(loc="best")
         figure.suptitle(f"E13: regret with 100 arms; {BAND}", fontsize=10)

@@ -32,7 +32,7 @@ sensor-year, at most one in the whole recording. The number of sensor-years is t
 sensors, multiplied by the length of all rows with readings, in years.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -126,7 +126,7 @@ class FaultySensors(SplitExperiment):
             *(_alarm_goal(results, case) for case in clean),
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw the regrets of FAULTS: with and without detection, and without the faulty sensor."""
         cases = [cell.case for cell in results.cells if cell.number == "R_T/T"]
         axes = figure.subplots()

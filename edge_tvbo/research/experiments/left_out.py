@@ -95,7 +95,7 @@ class LeftOut(SplitExperiment):
             _mean_goal(shares),
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw LEFTOUT: regret of `auto` / regret of the baseline, over the width of the bound."""
         axes = figure.subplots()
         for season, scale in product(SEASONS, SCALES):

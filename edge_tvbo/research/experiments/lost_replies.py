@@ -16,7 +16,7 @@ daemon runs the policy, so that it backs off sensors that do not reply. The case
 The regret per interval, R_T/T, is in standard deviations of the training data.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,7 +73,7 @@ class LostReplies(SplitExperiment):
             *(_ratio(results, place, "dead", "absent", MAX_OF_ABSENT) for place in PLACES),
         ]
 
-    def draw(self, figure: Any, rows: Sequence[Row], results: ResultTable) -> None:
+    def draw(self, figure: Any, results: ResultTable) -> None:
         """Draw the figure of LOSS: for each recording, a bar with the regret per disturbance."""
         axes = figure.subplots()
         at = np.arange(len(PLACES))

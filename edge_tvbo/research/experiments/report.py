@@ -34,7 +34,7 @@ def write_report(experiment: Experiment, rows: Sequence[Row], directory: Path) -
     document = msgspec.json.format(msgspec.json.encode(_document(experiment, results)), indent=1)
     with naming_file(path := directory / "summary.json"):
         path.write_bytes(document + b"\n")
-    _draw_figures(experiment, rows, results, directory)
+    _draw_figures(experiment, results, directory)
     return results
 
 
@@ -143,9 +143,7 @@ def check_plots() -> None:
         raise MissingExtra("matplotlib", "plots")
 
 
-def _draw_figures(
-    experiment: Experiment, rows: Sequence[Row], results: ResultTable, directory: Path
-) -> None:
+def _draw_figures(experiment: Experiment, results: ResultTable, directory: Path) -> None:
     check_plots()
     import matplotlib
     from matplotlib.figure import Figure
@@ -153,7 +151,7 @@ def _draw_figures(
     with matplotlib.rc_context({"svg.hashsalt": "edge_tvbo"}):
         for name, draw in experiment.pictures().items():
             figure = Figure(figsize=FIGURE_SIZE, layout="constrained")
-            draw(figure, rows, results)
+            draw(figure, results)
             with naming_file(path := directory / f"{name}.png"):
                 figure.savefig(path, dpi=120, metadata={"Software": None})
             with naming_file(path := directory / f"{name}.svg"):

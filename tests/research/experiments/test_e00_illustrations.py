@@ -27,6 +27,6 @@ def test_every_picture_is_drawn_with_a_title_and_labels():
 
     for draw in experiment.pictures().values():
         figure = figures.Figure()
-        draw(figure, rows, summarise(rows))
+        draw(figure, summarise(rows))
         assert figure.axes
         assert all(axes.get_title() or axes.get_ylabel() for axes in figure.axes)

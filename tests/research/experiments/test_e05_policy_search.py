@@ -72,7 +72,7 @@ class TestExperiment:
         results = summarise(rows)
 
         expectations = self.experiment.expectations(results)
-        self.experiment.draw(figures.Figure(), rows, results)
+        self.experiment.draw(figures.Figure(), results)
 
         assert len(expectations) == 2 * (len(POLICIES) - 1)
         assert self.experiment.published() == []

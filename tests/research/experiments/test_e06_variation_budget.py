@@ -60,7 +60,7 @@ def test_expectations_name_the_order_and_published_values_have_cells():
     rows = experiment.measure(range(1), 0)
     results = summarise(rows)
 
-    experiment.draw(figures.Figure(), rows, results)
+    experiment.draw(figures.Figure(), results)
 
     assert len(experiment.expectations(results)) >= 4
     for published in experiment.published():

@@ -39,7 +39,7 @@ def test_expectations_are_for_each_day_and_the_figure_is_drawn(recordings):
     rows = experiment.measure(range(1), 0)
     results = summarise(rows)
 
-    experiment.draw(figures.Figure(), rows, results)
+    experiment.draw(figures.Figure(), results)
 
     assert len(experiment.expectations(results)) == 8
     assert experiment.published() == []

@@ -84,9 +84,9 @@ def test_expectations_table_and_figure_are_of_the_measured_functions(rows):
     for some, expectations, panels in ((rows, 18, 6), (toy, 9, 3)):
         results = summarise(some)
         figure = figures.Figure()
-        experiment.draw(figure, some, results)
+        experiment.draw(figure, results)
         for draw in experiment.pictures().values():
-            draw(figures.Figure(), some, results)
+            draw(figures.Figure(), results)
         assert len(experiment.expectations(results)) == expectations
         assert len(figure.axes) == panels
         assert len(comparison_table(experiment, results).splitlines()) == 1 + 3 * len(some)

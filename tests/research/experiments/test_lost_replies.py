@@ -86,7 +86,7 @@ def test_run_has_a_row_for_each_place_and_disturbance(recordings, monkeypatch):
     rows = experiment.measure(range(1), 0)
     assert rows == experiment.measure(range(1), 0)
     results = summarise(rows)
-    experiment.draw(figures.Figure(), rows, results)
+    experiment.draw(figures.Figure(), results)
     kinds = [row.case["disturbance"] for row in rows]
     assert kinds == ["none", "20 %", "noise", "dead", "absent"]
     expectations = experiment.expectations(results)

@@ -40,7 +40,7 @@ def test_figure_is_drawn(small):
     figures = pytest.importorskip("matplotlib.figure")
     experiment, rows = small
     figure = figures.Figure()
-    experiment.draw(figure, rows, summarise(rows))
+    experiment.draw(figure, summarise(rows))
     assert all(axes.has_data() for axes in figure.axes)
 
 

@@ -118,7 +118,7 @@ def test_figure_is_drawn(small):
 
     for draw in experiment.pictures().values():
         figure = figures.Figure()
-        draw(figure, rows, summarise(rows))
+        draw(figure, summarise(rows))
 
         assert figure.axes
         assert all(axes.has_data() for axes in figure.axes)
@@ -140,7 +140,7 @@ def test_temperature_experiment_runs_every_policy_on_both_pairs_of_days(recordin
     assert results.mean("R_T/T", policy="r-gp-ucb", days="7-8") == pytest.approx(0.34, abs=0.01)
     assert len(experiment.expectations(results)) == 11
     for draw in experiment.pictures().values():
-        draw(figures.Figure(), rows, results)
+        draw(figures.Figure(), results)
     regret = results.cell("R_T/T", {"policy": "random", "days": "7-8"})
     assert regret.error == 0.0 < experiment.error(results, regret)  # over blocks of time
 

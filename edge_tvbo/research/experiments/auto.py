@@ -53,7 +53,7 @@ from edge_tvbo.research.experiments.split_experiment import (
 )
 from edge_tvbo.research.experiments.statistics import standard_error
 from edge_tvbo.simulation.dataset_lookup import DataSource
-from edge_tvbo.training.covariance import train, with_model, with_structure
+from edge_tvbo.training.covariance import with_model, with_structure
 from edge_tvbo.training.structural_fit import rows_without_nan
 from edge_tvbo.training.textbook_fit import best_width, fit_textbook
 
@@ -158,17 +158,14 @@ def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def _rows_on_recording(run: int, seed: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
-    varies = np.nanstd(split.training, axis=0) > 0
-    training, test = split.training[:, varies], split.test[:, varies]
-    names = tuple(f"s{arm}" for arm in range(training.shape[1]))
-    positions = None if split.positions is None else split.positions[varies]
-    field = train(training, names, positions=positions)
+    split = split.of_varying_sensors()
+    field, training = split.trained_field(), split.training
     days = field.to_model(training), split.interval, split.start
     own = {
         "auto": with_structure(field, training, split.interval, split.start),
         "kalman-ucb": with_model(field, fit_textbook(*days)),
     }
-    highest = names[int(np.nanmean(training, axis=0).argmax())]
+    highest = field.sensors[int(np.nanmean(training, axis=0).argmax())]
     cases = (
         PolicyCase("auto", "auto"),
         *PUBLISHED,
@@ -176,11 +173,10 @@ def _rows_on_recording(run: int, seed: int, place: str, split: TrainTestSplit) -
         PolicyCase("static", "static", {"sensor": highest}),
         PolicyCase("random", "random"),
     )
-    start = split.start + len(training) * split.interval
     ours = np.empty(0)
     for case in cases:
         policy = case.make(own.get(case.label, field), seed=policy_seed(seed, run))
-        regret, covered = regret_and_coverage(policy, test, start, split.interval)
+        regret, covered = regret_and_coverage(policy, split)
         regret /= field.scale
         numbers = {"R_T/T": float(regret.mean())}
         if case.label == "auto":
@@ -188,7 +184,7 @@ def _rows_on_recording(run: int, seed: int, place: str, split: TrainTestSplit) -
         else:
             numbers[OVER_BLOCKS] = standard_error(block_means(ours - regret))
         yield Row(run, case_labels(place=place, policy=case.label), numbers)
-    for label, mean in _reference_regrets(training, test).items():
+    for label, mean in _reference_regrets(training, split.test).items():
         yield Row(run, case_labels(place=place, policy=label), {"R_T/T": mean / field.scale})
 
 

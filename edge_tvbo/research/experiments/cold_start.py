@@ -56,7 +56,7 @@ from edge_tvbo.research.experiments.split_experiment import (
     TrainTestSplit,
     regret_and_coverage,
 )
-from edge_tvbo.training.covariance import train, with_structure
+from edge_tvbo.training.covariance import with_structure
 from edge_tvbo.training.structural_fit import rows_without_nan
 
 GUESSED_CORRELATION = 0.5
@@ -199,7 +199,7 @@ def _cold(
     survey. `reports` is the time in s between two reports that a sensor sends without a command; 0
     if the sensors send no reports.
     """
-    values = np.concatenate((split.training, split.test))
+    values = split.values
     M = values.shape[1]
     mean, spread = float(np.nanmean(split.training)), float(np.nanstd(split.training))
     kernel = (
@@ -294,15 +294,11 @@ def _rows_by_days(run: int, seed: int, place: str, split: TrainTestSplit) -> Ite
 
 def _trained(split: TrainTestSplit, rows: int, seed: int) -> float:
     """Return COLD's mean regret on the test days after training with the newest `rows` rows."""
-    newest = split.training[-rows:]
-    varies = newest.std(axis=0) > 0
     begin = split.start + (len(split.training) - rows) * split.interval
-    names = tuple(f"s{arm}" for arm in np.flatnonzero(varies))
-    training, test = newest[:, varies], split.test[:, varies]
-    field = with_structure(train(training, names), training, split.interval, begin)
-    end = split.start + len(split.training) * split.interval
-    policy = make_policy("auto", field, seed=seed)
-    regret, _ = regret_and_coverage(policy, test, end, split.interval)
+    newest = split._replace(training=split.training[-rows:], start=begin, positions=None)
+    newest = newest.of_varying_sensors()
+    field = with_structure(newest.trained_field(), newest.training, newest.interval, begin)
+    regret, _ = regret_and_coverage(make_policy("auto", field, seed=seed), newest)
     return float(regret.mean() / split.training.std())
 
 

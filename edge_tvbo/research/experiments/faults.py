@@ -58,7 +58,6 @@ from edge_tvbo.research.experiments.base import (
 )
 from edge_tvbo.research.experiments.cold_start import GUESSED_CORRELATION
 from edge_tvbo.research.experiments.split_experiment import SplitExperiment, TrainTestSplit
-from edge_tvbo.training.covariance import train
 from edge_tvbo.training.structural_fit import fit_structure, rows_without_nan
 
 FAULTS = ("stuck", "drift", "spikes", "unit")
@@ -209,24 +208,20 @@ def _alarmed(commands: list[Command]) -> Iterator[str]:
 
 
 def _starts(place: str, split: TrainTestSplit) -> dict[str, _Start]:
-    varies = np.nanstd(split.training, axis=0) > 0
-    training, test = split.training[:, varies], split.test[:, varies]
-    M = training.shape[1]
-    names = tuple(f"s{arm}" for arm in range(M))
+    split = split.of_varying_sensors()
     unit, *_ = _other_unit(place)
-    trained = train(training, names)
-    center, scale = trained.center, trained.scale
-    days = (training - center) / scale, split.interval, split.start
-    guessed = exchangeable(M, GUESSED_CORRELATION)
+    trained = split.trained_field()
+    names, center, scale = trained.sensors, trained.center, trained.scale
+    days = (split.training - center) / scale, split.interval, split.start
+    guessed = exchangeable(len(names), GUESSED_CORRELATION)
     common: dict[str, Any] = {"unit": unit, "center": center, "scale": scale}
     known = SensorField(names, trained.kernel, 0.01, structure=fit_structure(*days), **common)
     prior = prior_structure(guessed, split.interval)
     unknown = SensorField(names, guessed, 0.01, structure=prior, **common)
-    begin = split.start + len(training) * split.interval
-    both = np.concatenate((training, test))
+    border, interval = len(split.training), split.interval
     return {
-        "trained": _Start(known, test, 0, begin, split.interval),
-        "cold": _Start(unknown, both, len(training), split.start, split.interval),
+        "trained": _Start(known, split.test, 0, split.test_start, interval),
+        "cold": _Start(unknown, split.values, border, split.start, interval),
     }
 
 

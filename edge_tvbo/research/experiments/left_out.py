@@ -39,7 +39,7 @@ from edge_tvbo.research.experiments.split_experiment import (
     TrainTestSplit,
     regret_and_coverage,
 )
-from edge_tvbo.training.covariance import Transform, train, with_model, with_structure
+from edge_tvbo.training.covariance import Transform, with_model, with_structure
 from edge_tvbo.training.textbook_fit import best_width, fit_textbook
 
 WIDTHS = (0.25, 0.35, 0.5, 0.7, 1.0)
@@ -113,37 +113,26 @@ class LeftOut(SplitExperiment):
 
 
 def _rows(run: int, seed: int, place: str, split: TrainTestSplit) -> Iterator[Row]:
-    varies = np.nanstd(split.training, axis=0) > 0
-    training = split.training[:, varies]
-    names = tuple(f"s{arm}" for arm in range(training.shape[1]))
-    positions = None if split.positions is None else split.positions[varies]
-    field = train(training, names, positions=positions)
+    split = split.of_varying_sensors()
+    field, training = split.trained_field(), split.training
     for season, scale in product(SEASONS, SCALES):
         fitted = with_structure(
             field, training, split.interval, split.start, period=SEASONS[season], transform=scale
         )
         for width in WIDTHS:
-            regret = _regret("auto", fitted, split, varies, seed=seed, beta=width**2)
+            regret = _regret("auto", fitted, split, seed=seed, beta=width**2)
             case = _case(place, str(Design(width, season, scale)))
             yield Row(run, case, {"R_T/T": regret / field.scale})
     days = field.to_model(training), split.interval, split.start
     settings: dict[str, Any] = {"seed": seed, "width": best_width(field, *days)}
-    regret = _regret(TEXTBOOK, with_model(field, fit_textbook(*days)), split, varies, **settings)
+    regret = _regret(TEXTBOOK, with_model(field, fit_textbook(*days)), split, **settings)
     yield Row(run, _case(place, TEXTBOOK), {"R_T/T": regret / field.scale})
 
 
-def _regret(
-    name: str, field: SensorField, split: TrainTestSplit, varies: Any, **settings: Any
-) -> float:
-    """Return a policy's mean regret on the test rows of LEFTOUT, in the recording's unit.
-
-    `varies` marks the sensors of the recording that are in `field`.
-    """
-    start = split.start + len(split.training) * split.interval
-    policy = make_policy(name, field, **settings)
-    return float(
-        regret_and_coverage(policy, split.test[:, varies], start, split.interval)[0].mean()
-    )
+def _regret(name: str, field: SensorField, split: TrainTestSplit, **settings: Any) -> float:
+    """Return a policy's mean regret on the test rows of LEFTOUT, in the recording's unit."""
+    regret, _ = regret_and_coverage(make_policy(name, field, **settings), split)
+    return float(regret.mean())
 
 
 def _case(place: str, design: str) -> Labels:

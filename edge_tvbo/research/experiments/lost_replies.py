@@ -26,12 +26,12 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.research.experiments.base import Expectation, ResultTable, Row, case_labels
 from edge_tvbo.research.experiments.split_experiment import SplitExperiment, TrainTestSplit
 from edge_tvbo.simulation.replay import REPLY_SHARE
-from edge_tvbo.training.covariance import train, with_model
+from edge_tvbo.training.covariance import with_model
 from edge_tvbo.training.structural_fit import fit_structure
 
 PLACES = (
@@ -108,48 +108,42 @@ class LostReplies(SplitExperiment):
 def _rows(
     place: str, split: TrainTestSplit, run: int, generator: np.random.Generator
 ) -> Iterator[Row]:
-    varies = split.training.std(axis=0) > 0
-    test = split.test[:, varies]
-    best = int(test.mean(axis=0).argmax())
-    everywhere = _trained(split, varies)
-    varies[np.flatnonzero(varies)[best]] = False
-    elsewhere = _trained(split, varies)
-    for kind, field, disturbance in (
-        ("none", everywhere, Disturbance()),
-        ("20 %", everywhere, Disturbance(lost=LOST)),
-        ("noise", everywhere, Disturbance(noise=NOISE)),
-        ("dead", everywhere, Disturbance(dead=best)),
-        ("absent", elsewhere, Disturbance()),
+    split = split.of_varying_sensors()
+    means = split.test.mean(axis=0)
+    best = int(means.argmax())
+    others = split.of_sensors(np.arange(len(means)) != best)
+    everywhere, elsewhere = (_field_of(each) for each in (split, others))
+    for kind, field, part, disturbance in (
+        ("none", everywhere, split, Disturbance()),
+        ("20 %", everywhere, split, Disturbance(lost=LOST)),
+        ("noise", everywhere, split, Disturbance(noise=NOISE)),
+        ("dead", everywhere, split, Disturbance(dead=best)),
+        ("absent", elsewhere, others, Disturbance()),
     ):
-        values = np.delete(test, best, axis=1) if field is elsewhere else test
-        regret, lost = run_disturbed(field, values, split, disturbance, generator)
+        regret, lost = run_disturbed(field, part, disturbance, generator)
         mean = float(regret.mean()) * field.scale / everywhere.scale
         yield Row(run, _case(place, kind), {"R_T/T": mean, "lost": lost})
 
 
-def _trained(split: TrainTestSplit, sensors: Mask) -> SensorField:
-    """Return LOSS's field with the chosen `sensors`, trained on the training days."""
-    training = split.training[:, sensors]
-    positions = None if split.positions is None else split.positions[sensors]
-    names = tuple(f"s{arm}" for arm in range(training.shape[1]))
-    field = train(training, names, positions=positions)
-    days = (training - field.center) / field.scale
+def _field_of(split: TrainTestSplit) -> SensorField:
+    """Return LOSS's field of the sensors of `split`, with a structural model."""
+    field = split.trained_field()
+    days = (split.training - field.center) / field.scale
     return with_model(field, fit_structure(days, split.interval, split.start))
 
 
 def run_disturbed(
     field: SensorField,
-    test: Array,
     split: TrainTestSplit,
     disturbance: Disturbance,
     generator: np.random.Generator,
 ) -> tuple[Array, float]:
     """Return the regrets of `auto` on the test days, (T,), and the share of lost intervals.
 
-    In a lost interval, the dead sensor was activated. The regrets are in model units. `test` holds
-    the readings of the sensors of `field` on the test days of `split`, (T, M).
+    In a lost interval, the dead sensor was activated. The regrets are in model units. `field` and
+    `split` have the same sensors.
     """
-    interval, start = split.interval, split.start + len(split.training) * split.interval
+    interval = split.interval
     settings = ControllerSettings(
         interval=interval,
         reply_timeout=REPLY_SHARE * interval,
@@ -157,11 +151,11 @@ def run_disturbed(
         learn_from="activated",
     )
     controller = Controller(make_policy("auto", field, seed=0), settings, with_text=False)
-    z = (test - field.center) / field.scale
+    z = (split.test - field.center) / field.scale
     alive = np.arange(z.shape[1]) != disturbance.dead
     gained, died = np.empty(len(z)), 0
     for t, values in enumerate(z):
-        at = start + t * interval
+        at = split.test_start + t * interval
         commands = controller.handle(IntervalElapsed(at))
         activate = next(each for each in commands if isinstance(each, Activate))
         arm = field.sensors.index(activate.sensor)

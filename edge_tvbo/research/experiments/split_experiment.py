@@ -19,12 +19,14 @@ from typing import NamedTuple
 import numpy as np
 
 from edge_tvbo.errors import DataError
-from edge_tvbo.numerics.types import Array
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.auto import AutoPolicy
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.research.experiments.base import Experiment
 from edge_tvbo.simulation.dataset_lookup import search_directories
 from edge_tvbo.simulation.recording import Recording
+from edge_tvbo.training.covariance import train
 from edge_tvbo.training.structural_fit import rows_without_nan
 
 STREET_SENSORS = 50  # number of sensors that are drawn from a street network
@@ -69,6 +71,32 @@ class TrainTestSplit(NamedTuple):
     start: float  # s since 1970, of the first training row
     positions: Array | None
 
+    @property
+    def values(self) -> Array:
+        """The training readings and then the test readings of the split, (T0 + T, M)."""
+        return np.concatenate((self.training, self.test))
+
+    @property
+    def test_start(self) -> float:
+        """The time of the first test row of the split, in s since 1970."""
+        return self.start + len(self.training) * self.interval
+
+    def of_sensors(self, chosen: Mask) -> "TrainTestSplit":
+        """Return the split of the `chosen` sensors, a mask (M,)."""
+        positions = None if self.positions is None else self.positions[chosen]
+        return self._replace(
+            training=self.training[:, chosen], test=self.test[:, chosen], positions=positions
+        )
+
+    def of_varying_sensors(self) -> "TrainTestSplit":
+        """Return the split without the sensors whose training readings are all equal."""
+        return self.of_sensors(np.nanstd(self.training, axis=0) > 0)
+
+    def trained_field(self) -> SensorField:
+        """Return the field of the split's sensors, trained on the training readings."""
+        names = tuple(f"s{arm}" for arm in range(self.training.shape[1]))
+        return train(self.training, names, positions=self.positions)
+
 
 class SplitExperiment(Experiment):
     """An experiment on the recordings `PLACES`, each with training rows and test rows."""
@@ -88,13 +116,7 @@ class SplitExperiment(Experiment):
         recording = self._recording("intel-lab")
         values = np.asarray(recording.values)
         return {
-            place: TrainTestSplit(
-                values[:first],
-                values[first:last],
-                recording.interval,
-                recording.start,
-                recording.positions,
-            )
+            place: _split(recording, values, 0, first, last, recording.positions)
             for place, (first, last) in ROOMS.items()
         }
 
@@ -120,7 +142,8 @@ class SplitExperiment(Experiment):
         for place, file in FIELDS.items():
             recording = self._recording(file.name)
             is_read = np.asarray(recording.observed).any(axis=1, keepdims=True)
-            splits[place] = _split(recording, np.where(is_read, recording.values, np.nan), file)
+            values = np.where(is_read, recording.values, np.nan)
+            splits[place] = _split(recording, values, file.first, file.border, file.last)
         return splits
 
     def _drawn_streets(self, generator: np.random.Generator) -> dict[str, TrainTestSplit]:
@@ -133,31 +156,36 @@ class SplitExperiment(Experiment):
             arms = generator.choice(len(recording.sensors), STREET_SENSORS, replace=False)
             values = np.asarray(recording.values)[:, arms]
             border = int(TRAINING_SHARE * len(values))
-            parts = values[:border], values[border:]
-            splits[place] = TrainTestSplit(*parts, recording.interval, recording.start, None)
+            splits[place] = _split(recording, values, 0, border, len(values))
         return splits
 
 
-def _split(recording: Recording, values: Array, file: FieldFile) -> TrainTestSplit:
-    """Return the training rows and the test rows of `values` (T, M)."""
-    start = recording.start + file.first * recording.interval
-    training, test = values[file.first : file.border], values[file.border : file.last]
-    return TrainTestSplit(training, test, recording.interval, start, None)
+def _split(
+    recording: Recording,
+    values: Array,
+    first: int,
+    border: int,
+    last: int,
+    positions: Array | None = None,
+) -> TrainTestSplit:
+    """Return the split of `values` (T, M), with the test rows `border` to `last` - 1."""
+    start = recording.start + first * recording.interval
+    parts = values[first:border], values[border:last]
+    return TrainTestSplit(*parts, recording.interval, start, positions)
 
 
-def regret_and_coverage(
-    policy: Policy, readings: Array, start: float, interval: float
-) -> tuple[Array, float]:
+def regret_and_coverage(policy: Policy, split: TrainTestSplit) -> tuple[Array, float]:
     """Return a policy's regrets on the test rows of a split, and the coverage of its intervals.
 
-    There is a regret for each row of `readings` (T, M) that is not NaN, in the unit of the
-    readings. In a row that is NaN, no sensor is selected. The coverage is the share of the selected
+    There is a regret for each test row that is not NaN, in the unit of the readings. In a row that
+    is NaN, no sensor is selected. The coverage is the share of the selected
     sensors' readings that are within the predictive intervals. Only `auto` has such intervals; the
     coverage of other policies is 0.
     """
     regret, covered = [], 0.0
-    for t, (values, is_read) in enumerate(zip(readings, rows_without_nan(readings), strict=True)):
-        policy.set_time(start + t * interval)
+    pairs = zip(split.test, rows_without_nan(split.test), strict=True)
+    for t, (values, is_read) in enumerate(pairs):
+        policy.set_time(split.test_start + t * split.interval)
         if is_read:
             arm = policy.select().arm
             y = policy.field.to_model(float(values[arm]))

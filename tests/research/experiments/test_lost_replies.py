@@ -24,7 +24,7 @@ def small():
 def disturbed(**changes):
     field, split = small()
     generator = np.random.default_rng(1)
-    return run_disturbed(field, split.test, split, Disturbance(**changes), generator)
+    return run_disturbed(field, split, Disturbance(**changes), generator)
 
 
 @pytest.fixture

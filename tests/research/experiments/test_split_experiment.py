@@ -21,7 +21,7 @@ def test_time_passes_in_rows_without_a_reading_but_they_are_not_scored():
     steps = []
     policy.advance = lambda advance=policy.advance: steps.append(advance())
 
-    regret, covered = regret_and_coverage(policy, split.test, 6 * 86_400.0, split.interval)
+    regret, covered = regret_and_coverage(policy, split)
 
     assert len(steps) == 48
     assert len(regret) == policy.observations == 32

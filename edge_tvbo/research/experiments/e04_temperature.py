@@ -40,7 +40,7 @@ from edge_tvbo.research.experiments.base import (
     policy_seed,
 )
 from edge_tvbo.research.experiments.curves import plot_with_band
-from edge_tvbo.research.experiments.statistics import expect_less, standard_error
+from edge_tvbo.research.experiments.statistics import expect_all_less, expect_less, standard_error
 from edge_tvbo.simulation.backtest import UNIT_LABEL, Backtest
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.row_range import days
@@ -167,7 +167,7 @@ is at most 15 intervals.
     def expectations(self, results: ResultTable) -> list[Expectation]:
         """Test, over blocks of time, whether E4 ranks the policies as the papers do."""
         first = [
-            expect_less(
+            expect_all_less(
                 f'days {label}: the variant "{et}" has less regret than each policy that is not ET',
                 {other: _differences(results, label, et, other) for other in OTHERS},
             )
@@ -181,8 +181,7 @@ is at most 15 intervals.
         ]
         return first + [
             expect_less(
-                f"days {label}: {text}",
-                {theirs.label: _differences(results, label, ours.label, theirs.label)},
+                f"days {label}: {text}", _differences(results, label, ours.label, theirs.label)
             )
             for label, ours, theirs, text in pairs
         ]

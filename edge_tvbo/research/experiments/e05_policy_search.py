@@ -150,7 +150,7 @@ allowed gains.
         return [
             expect_less(
                 f"{where}: ET has less regret than {other}",
-                {other: results.differences(number, {"policy": et}, {"policy": other})},
+                results.differences(number, {"policy": et}, {"policy": other}),
             )
             for number, where in (
                 ("r, t >= 150", "after the change, t >= 150"),

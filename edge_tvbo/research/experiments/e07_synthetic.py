@@ -89,11 +89,9 @@ statements in the abstract and in section 5 of the paper.
         ahead = [
             expect_less(
                 f"{kernel}, ε = {rate}: {ours} has less regret than {theirs}",
-                {
-                    theirs: results.differences(
-                        "R_T/T", *(_case(each, kernel, rate, rate) for each in (ours, theirs))
-                    )
-                },
+                results.differences(
+                    "R_T/T", *(_case(each, kernel, rate, rate) for each in (ours, theirs))
+                ),
             )
             for ours, theirs in (("tv-gp-ucb", "r-gp-ucb"), ("r-gp-ucb", "gp-ucb"))
             for kernel in KERNELS
@@ -109,7 +107,7 @@ statements in the abstract and in section 5 of the paper.
             ),
             expect_less(
                 "R-GP-UCB with N = 40 has less regret than with N = 5",
-                {"N = 5": _wrong_period_costs(results, 40, 5)},
+                _wrong_period_costs(results, 40, 5),
             ),
             _costs_nothing(
                 "R-GP-UCB with N = 160 has no more regret than with N = 40",
@@ -207,7 +205,7 @@ def _high_costs_less(results: ResultTable) -> Expectation:
         f"an ε that is too high costs less than ε = 0: per .01 of error in ε, the regret rises by "
         f"{over.mean():.3f} if ε is too high, and by {under.mean():.3f} if ε = 0"
     )
-    return expect_less(text, {"ε = 0": over - under})
+    return expect_less(text, over - under)
 
 
 def _wrong_period_costs(results: ResultTable, period: int, other: int) -> Array:

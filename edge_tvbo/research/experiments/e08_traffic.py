@@ -44,7 +44,7 @@ from edge_tvbo.research.experiments.base import (
 )
 from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
 from edge_tvbo.research.experiments.run_policy import run_policy
-from edge_tvbo.research.experiments.statistics import expect_less
+from edge_tvbo.research.experiments.statistics import expect_less_regret
 from edge_tvbo.simulation.backtest import UNIT_LABEL
 from edge_tvbo.simulation.dataset_lookup import DataSource
 from edge_tvbo.simulation.recording import Recording
@@ -130,15 +130,7 @@ can be compared with the paper. Figure 4, with all ten test days of the I-880, c
     def expectations(self, results: ResultTable) -> list[Expectation]:
         """Test for each day of E8 whether TV-GP-UCB has less regret than the other policies."""
         return [
-            expect_less(
-                f"{day}: tv-gp-ucb has less regret than {other}",
-                {
-                    other: results.differences(
-                        "R_T/T",
-                        *(case_labels(policy=each, day=day) for each in ("tv-gp-ucb", other)),
-                    )
-                },
-            )
+            expect_less_regret(results, "R_T/T", day, "tv-gp-ucb", other, day=day)
             for day in self._days
             for other in ("gp-ucb", "r-gp-ucb", "et-gp-ucb", "random")
         ]

@@ -97,11 +97,9 @@ recommends the TTV model only if its parameters τ and ρ are roughly known.
         return [
             expect_less(
                 f"{data} data: {_named(better)} has less regret than {_named(worse)}",
-                {
-                    worse: results.differences(
-                        "R_T/T", *(case_labels(data=data, model=each) for each in (better, worse))
-                    )
-                },
+                results.differences(
+                    "R_T/T", *(case_labels(data=data, model=each) for each in (better, worse))
+                ),
             )
             for data, order in ORDER.items()
             for better, worse in order

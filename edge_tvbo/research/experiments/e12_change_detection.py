@@ -31,7 +31,8 @@ from edge_tvbo.research.experiments.base import (
     case_labels,
 )
 from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
-from edge_tvbo.research.experiments.statistics import expect_less
+from edge_tvbo.research.experiments.run_policy import regrets, run_policy
+from edge_tvbo.research.experiments.statistics import expect_less_regret
 
 HORIZON = 5000
 K = 3
@@ -124,16 +125,7 @@ Comparison with the paper:
             ("glr-gp-ucb", "master-gp-ucb"),
         ]
         return [
-            expect_less(
-                f"problem {problem}: {ours} has less regret than {theirs}",
-                {
-                    theirs: results.differences(
-                        "R_T",
-                        case_labels(problem=problem, policy=ours),
-                        case_labels(problem=problem, policy=theirs),
-                    )
-                },
-            )
+            expect_less_regret(results, "R_T", f"problem {problem}", ours, theirs, problem=problem)
             for problem in PROBLEMS
             for ours, theirs in pairs
         ]
@@ -183,17 +175,12 @@ def _play(name: str, rewards: Array, seed: int) -> tuple[Int64Array, int]:
     names = tuple(str(arm) for arm in range(rewards.shape[1]))
     field = SensorField(names, np.eye(len(names)), 0.25, center=0.5)
     policy = make_policy(name, field, beta=LogBeta(2.0, 1.0), seed=seed, **POLICIES[name])
-    picks = np.empty(len(rewards), np.int64)
-    for t, row in enumerate(rewards):
-        arm = policy.select().arm
-        policy.observe(arm, float(row[arm]) - field.center)
-        policy.advance()
-        picks[t] = arm
-    return picks, policy.resets
+    result = run_policy(policy, rewards - field.center, np.zeros(len(rewards)))
+    return result.picks, result.resets
 
 
 def _row(run: int, problem: str, policy: str, truth: Array, picks: Int64Array, resets: int) -> Row:
-    regret = (truth.max(axis=1) - truth[np.arange(len(truth)), picks]).cumsum()
+    regret = regrets(truth, picks).cumsum()
     numbers = {"R_T": float(regret[-1]), "resets": float(resets)}
     curve = regret[CURVE_STEP - 1 :: CURVE_STEP].round(2).tolist()
     return Row(run, case_labels(problem=problem, policy=policy), numbers, {"R_t": curve})

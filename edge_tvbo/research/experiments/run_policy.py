@@ -35,5 +35,9 @@ def run_policy(policy: Policy, truth: Array, noise: Array) -> RunResult:
         if policy.resets > before:
             reset_times.append(t + 1)
         picks[t] = arm
-    regret = truth.max(axis=1) - truth[np.arange(len(truth)), picks]
-    return RunResult(regret, picks, policy.resets, reset_times)
+    return RunResult(regrets(truth, picks), picks, policy.resets, reset_times)
+
+
+def regrets(truth: Array, picks: NDArray[np.int64]) -> Array:
+    """Return the regret of the selected arms `picks` (T,), given the true values `truth` (T, M)."""
+    return np.asarray(truth.max(axis=1) - truth[np.arange(len(truth)), picks])

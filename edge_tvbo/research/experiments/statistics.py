@@ -13,6 +13,7 @@ from edge_tvbo.research.experiments.base import (
     PublishedValue,
     ResultTable,
     Row,
+    case_labels,
 )
 
 SIGNIFICANCE_LEVEL = 0.01  # is divided by the number of comparisons of an expectation
@@ -93,7 +94,28 @@ def paired_test(differences: Array) -> PairedTest:
     return PairedTest(mean, error, statistic, float(2.0 * student.sf(abs(statistic), n - 1)), n)
 
 
-def expect_less(text: str, differences: Mapping[str, Array]) -> Expectation:
+def expect_less(text: str, differences: Array) -> Expectation:
+    """Return the expectation that the mean of paired `differences` is below 0.
+
+    `expect_all_less` describes when the expectation holds.
+    """
+    return expect_all_less(text, {"": differences})
+
+
+def expect_less_regret(
+    results: ResultTable, number: str, where: str, ours: str, theirs: str, **case: object
+) -> Expectation:
+    """Return the expectation that the policy `ours` has less regret than the policy `theirs`.
+
+    `number` is the name of the regret in the experiment's `results`, and `case` contains the labels
+    of both cases without the policies. The text of the expectation begins with `where`.
+    """
+    cases = (case_labels(policy=policy, **case) for policy in (ours, theirs))
+    text = f"{where}: {ours} has less regret than {theirs}"
+    return expect_less(text, results.differences(number, *cases))
+
+
+def expect_all_less(text: str, differences: Mapping[str, Array]) -> Expectation:
     """Return the expectation that all `differences` have means below 0.
 
     `differences` maps k names to arrays of paired differences. The expectation holds if each mean

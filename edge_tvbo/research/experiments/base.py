@@ -109,6 +109,11 @@ class Table(NamedTuple):
     where: Mapping[str, Sequence[str]] = {}  # allowed values of labels; other cells are left out
 
 
+def case_key(case: Labels, *number: str) -> tuple[Any, ...]:
+    """Return a key of a case of an experiment, or of a `number` of the case, for a dict."""
+    return (*number, *sorted(case.items()))
+
+
 class ResultTable:
     """The results of an experiment: a `Cell` for each number of each case.
 
@@ -124,36 +129,36 @@ class ResultTable:
 
     def __init__(self, cells: Sequence[Cell], rows: Sequence[Row]) -> None:
         self.cells = tuple(cells)
-        self._found = {_key(cell.case, cell.number): cell for cell in cells}
+        self._found = {case_key(cell.case, cell.number): cell for cell in cells}
         self._rows_of: dict[tuple[Any, ...], list[Row]] = {}
         for row in rows:
-            self._rows_of.setdefault(_key(row.case), []).append(row)
+            self._rows_of.setdefault(case_key(row.case), []).append(row)
 
     def cell(self, number: str, case: Labels) -> Cell:
         """Return the experiment's cell of the `number` in a `case`; `KeyError` if there is none."""
-        return self._found[_key(case, number)]
+        return self._found[case_key(case, number)]
 
     def differences(self, number: str, ours: Labels, theirs: Labels) -> Array:
         """Return an experiment's `number` in the case `ours` minus that in the case `theirs`.
 
         The result has a value for each run that has both numbers.
         """
-        other = {row.run: row.numbers[number] for row in self._rows_of[_key(theirs)]}
+        other = {row.run: row.numbers[number] for row in self._rows_of[case_key(theirs)]}
         return np.array(
             [
                 row.numbers[number] - other[row.run]
-                for row in self._rows_of[_key(ours)]
+                for row in self._rows_of[case_key(ours)]
                 if row.run in other
             ]
         )
 
     def values(self, number: str, case: Labels) -> Array:
         """Return the `number` of each run of an experiment's `case`."""
-        return np.array([row.numbers[number] for row in self._rows_of[_key(case)]])
+        return np.array([row.numbers[number] for row in self._rows_of[case_key(case)]])
 
     def curves(self, curve: str, case: Labels) -> list[list[float]]:
         """Return the curve called `curve` of each run of an experiment's `case`."""
-        return [row.curves[curve] for row in self._rows_of[_key(case)]]
+        return [row.curves[curve] for row in self._rows_of[case_key(case)]]
 
     def mean_curve(self, curve: str, case: Labels) -> Array:
         """Return the mean of the curve called `curve` over the runs of an experiment's `case`."""
@@ -180,10 +185,6 @@ def table_labels(cell: Cell) -> Labels:
 
 
 Drawing = Callable[[Any, ResultTable], None]  # (figure, results)
-
-
-def _key(case: Labels, *number: str) -> tuple[Any, ...]:
-    return (*number, *sorted(case.items()))
 
 
 class Experiment(ABC):

@@ -26,6 +26,7 @@ from edge_tvbo.research.experiments.base import (
     ResultTable,
     Row,
     Table,
+    case_key,
     case_labels,
 )
 from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
@@ -164,9 +165,9 @@ differ by more than three standard errors.
         by_table, by_formula = (
             case_labels(policy=policy, column=COLUMNS[4]) for policy in ("r-gp-ucb", BY_FORMULA)
         )
-        published = {tuple(each.case.items()): each for each in self.published()}
+        published = {case_key(each.case): each for each in self.published()}
         from_table, from_formula = (
-            _se_from_table_1(results.cell("R_T/T", case), published[tuple(case.items())])
+            _se_from_table_1(results.cell("R_T/T", case), published[case_key(case)])
             for case in (by_table, by_formula)
         )
         text = (

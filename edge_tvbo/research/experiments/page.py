@@ -2,18 +2,11 @@
 
 from collections.abc import Iterator
 
-from edge_tvbo.research.experiments.base import (
-    Cell,
-    Experiment,
-    PublishedValue,
-    ResultTable,
-    Table,
-    table_labels,
-)
-from edge_tvbo.research.experiments.report import verdicts
+from edge_tvbo.research.experiments.base import Experiment, ResultTable, Table, table_labels
+from edge_tvbo.research.experiments.report import cells_with_published, verdicts
 from edge_tvbo.research.experiments.statistics import with_error
 
-WORDS = {"holds": "holds", "FAILS": "**fails**", "open": "open"}
+WORDS = {True: "holds", False: "**fails**", None: "open"}
 SYMBOLS = {"beta": "β", "delta_b": "δ_B", "epsilon": "ε"}  # of labels whose values are numbers
 
 
@@ -53,18 +46,17 @@ def _duration(seconds: float) -> str:
 def _claims(experiment: Experiment, results: ResultTable) -> Iterator[str]:
     yield from ("| result | claim | test |", "| --- | --- | --- |")
     for each in verdicts(experiment, results):
-        yield f"| {WORDS[each.word]} | {each.text} | {each.reason} |"
+        yield f"| {WORDS[each.holds]} | {each.text} | {each.reason} |"
 
 
 def _table(experiment: Experiment, results: ResultTable, table: Table) -> str:
     """Return a Markdown table for the page: means, standard errors and published numbers."""
-    published = {(each.number, *sorted(each.case.items())): each for each in experiment.published()}
     cells: dict[tuple[str, str], str] = {}
-    for cell in results.cells:
+    for cell, theirs in cells_with_published(experiment, results):
         labels = table_labels(cell)
         if table.number in ("", cell.number) and _is_shown(labels, table):
-            theirs = published.get((cell.number, *sorted(cell.case.items())))
-            text = _cell(experiment, results, cell, theirs)
+            text = with_error(cell.mean, experiment.error(results, cell))
+            text += "" if theirs is None else f" / {theirs.mean:g}"
             cells[labels[table.rows], labels[table.columns]] = text
     columns = list(dict.fromkeys(column for _, column in cells))
     rows = list(dict.fromkeys(row for row, _ in cells))
@@ -91,10 +83,3 @@ def _header(label: str, value: str) -> str:
 def _is_shown(labels: dict[str, str], table: Table) -> bool:
     has_both = {table.rows, table.columns} <= labels.keys()
     return has_both and all(labels.get(name) in values for name, values in table.where.items())
-
-
-def _cell(
-    experiment: Experiment, results: ResultTable, cell: Cell, theirs: PublishedValue | None
-) -> str:
-    text = with_error(cell.mean, experiment.error(results, cell))
-    return text if theirs is None else f"{text} / {theirs.mean:g}"

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,12 +11,18 @@ import msgspec
 
 from edge_tvbo.errors import MissingExtra, naming_file
 from edge_tvbo.messages.formatting import text_table
-from edge_tvbo.research.experiments.base import Experiment, Labels, ResultTable, Row
+from edge_tvbo.research.experiments.base import (
+    Cell,
+    Experiment,
+    PublishedValue,
+    ResultTable,
+    Row,
+    case_key,
+)
 from edge_tvbo.research.experiments.statistics import standard_errors_apart, summarise
 
 FIGURE_SIZE = (11, 6.5)  # inches
 WORDS = {True: "holds", False: "FAILS", None: "open"}  # word of a verdict
-HOLDS = {word: holds for holds, word in WORDS.items()}
 
 
 def write_report(experiment: Experiment, rows: Sequence[Row], directory: Path) -> ResultTable:
@@ -43,10 +49,8 @@ def comparison_table(experiment: Experiment, results: ResultTable) -> str:
 
     Each mean is followed by its standard error (se).
     """
-    published = {_key(each.number, each.case): each for each in experiment.published()}
     lines = [["case", "number", "here", "± se", "published", "± se", "difference"]]
-    for cell in results.cells:
-        theirs = published.get(_key(cell.number, cell.case))
+    for cell, theirs in cells_with_published(experiment, results):
         line = [
             " ".join(cell.case.values()),
             cell.number,
@@ -66,10 +70,19 @@ def comparison_table(experiment: Experiment, results: ResultTable) -> str:
     return text_table(lines, left=2)
 
 
+def cells_with_published(
+    experiment: Experiment, results: ResultTable
+) -> Iterator[tuple[Cell, PublishedValue | None]]:
+    """Yield each cell of an experiment's results, with the published value of the same number."""
+    published = {case_key(each.case, each.number): each for each in experiment.published()}
+    for cell in results.cells:
+        yield cell, published.get(case_key(cell.case, cell.number))
+
+
 class Verdict(NamedTuple):
     """Whether the results of an experiment confirm or contradict an expectation."""
 
-    word: str  # "holds", "FAILS" or "open"
+    holds: bool | None  # None if the expectation is open
     text: str  # the expectation
     reason: str  # the test statistic, or why the expectation is open
 
@@ -85,22 +98,18 @@ def verdicts(experiment: Experiment, results: ResultTable) -> list[Verdict]:
         needed = min(each.runs_needed, experiment.runs)
         if runs < needed:
             reason = f"too few runs: {runs}; {needed} are needed"
-            found.append(Verdict("open", each.text, reason))
+            found.append(Verdict(None, each.text, reason))
         else:
-            found.append(Verdict(WORDS[each.holds], each.text, each.test))
+            found.append(Verdict(each.holds, each.text, each.test))
     return found
 
 
 def check_expectations(experiment: Experiment, results: ResultTable) -> str:
     """Return a line of the report per expectation: its verdict, its text, and the reason."""
     return "\n".join(
-        f"{each.word:6} {each.text}" + (f" ({each.reason})" if each.reason else "")
+        f"{WORDS[each.holds]:6} {each.text}" + (f" ({each.reason})" if each.reason else "")
         for each in verdicts(experiment, results)
     )
-
-
-def _key(number: str, case: Labels) -> tuple[Any, ...]:
-    return (number, *sorted(case.items()))
 
 
 def _csv(rows: Sequence[Row]) -> str:
@@ -116,11 +125,9 @@ def _csv(rows: Sequence[Row]) -> str:
 
 
 def _document(experiment: Experiment, results: ResultTable) -> dict[str, Any]:
-    published = {_key(each.number, each.case): each for each in experiment.published()}
     cells = []
-    for cell in results.cells:
+    for cell, theirs in cells_with_published(experiment, results):
         entry = {**cell._asdict(), "error": experiment.error(results, cell)}
-        theirs = published.get(_key(cell.number, cell.case))
         if theirs is not None:
             entry["printed"] = {"mean": theirs.mean, "sd": theirs.sd, "runs": theirs.runs}
             entry["standard_errors_apart"] = standard_errors_apart(cell, theirs)
@@ -130,7 +137,7 @@ def _document(experiment: Experiment, results: ResultTable) -> dict[str, Any]:
         "title": experiment.title,
         "source": experiment.source,
         "claims": [
-            {"text": each.text, "holds": HOLDS[each.word], "test": each.reason}
+            {"text": each.text, "holds": each.holds, "test": each.reason}
             for each in verdicts(experiment, results)
         ],
         "cells": cells,

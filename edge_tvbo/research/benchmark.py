@@ -5,7 +5,6 @@ benchmark can therefore continue, and a later command can add policies, problems
 """
 
 import hashlib
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -32,7 +31,7 @@ from edge_tvbo.research.experiments.base import (
     Row,
 )
 from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
-from edge_tvbo.research.experiments.runner import add_time
+from edge_tvbo.research.experiments.runner import measured_time
 from edge_tvbo.research.problems import Problem, load_problem
 from edge_tvbo.research.problems.recorded_fields import RecordedField
 from edge_tvbo.research.ranking import draw_ranking, rank_policies
@@ -151,11 +150,8 @@ def run_benchmark(
         for run in range(runs)
     }
     named = {name: job for job, name in jobs.items()}
-    start = time.monotonic()
-    try:
+    with measured_time(directory):
         finished.run(executor, partial(play, recorded=recorded), named, progress)
-    finally:
-        add_time(directory, time.monotonic() - start)
     return [replace(finished.read(name, Row), case=_case(job)) for job, name in jobs.items()]
 
 

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
@@ -54,11 +55,8 @@ def run_experiment(
     finished = ResumableJobs(directory, manifest)
     jobs = {_job_name(job.start): job for job in _blocks(runs, experiment.block)}
     measure = partial(measure_runs, name, seed, data, tuple(fingerprints.items()))
-    start = time.monotonic()
-    try:
+    with measured_time(directory):
         finished.run(executor, measure, jobs, progress)
-    finally:
-        add_time(directory, time.monotonic() - start)
     return [row for job in jobs for row in finished.read(job, list[Row]) if row.run < runs]
 
 
@@ -114,8 +112,13 @@ def _blocks(runs: int, block: int) -> Iterator[range]:
         yield range(first, first + block)
 
 
-def add_time(directory: Path, elapsed: float) -> None:
-    """Add `elapsed` seconds to the duration of the experiment's runs in `directory`."""
-    path = directory / "timing.json"
-    before = elapsed_seconds(directory) if path.exists() else 0.0
-    write_atomically(path, msgspec.json.encode({"seconds": round(before + elapsed, 1)}))
+@contextmanager
+def measured_time(directory: Path) -> Iterator[None]:
+    """Add the duration of the context to that of the experiment's runs in `directory`."""
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        path, elapsed = directory / "timing.json", time.monotonic() - start
+        before = elapsed_seconds(directory) if path.exists() else 0.0
+        write_atomically(path, msgspec.json.encode({"seconds": round(before + elapsed, 1)}))

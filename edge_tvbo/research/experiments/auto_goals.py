@@ -1,6 +1,7 @@
 """Goals of the experiment AUTO: regret of `auto`, and coverage of its predictive intervals."""
 
 from collections.abc import Sequence
+from statistics import geometric_mean
 
 import numpy as np
 
@@ -114,7 +115,7 @@ def _mean_goal(
     """
     ours = np.array(_means(results, "auto"))
     best = np.min([_means(results, policy) for policy in policies], axis=0)
-    ratio = float(np.exp(np.log((ours + NO_REGRET) / (best + NO_REGRET)).mean()))
+    ratio = geometric_mean((ours + NO_REGRET) / (best + NO_REGRET))
     text = (
         f"geometric mean over {len(PLACES)} recordings: R_T/T of auto is {ratio:.2f} times that of "
         f"{others}, and the goal is at most {goal}"
@@ -138,8 +139,10 @@ def _means(results: ResultTable, policy: str) -> list[float]:
 
 
 def _coverage_goal(results: ResultTable, place: str) -> Expectation:
-    share = results.mean("covered", place=place, policy="auto")
-    return Expectation(
-        f"{place}: the 90 % intervals contain {share:.1%} of the readings; the goal is 85 to 95 %",
-        MIN_COVERED <= share <= MAX_COVERED,
-    )
+    return coverage_goal(f"{place}:", results.mean("covered", place=place, policy="auto"))
+
+
+def coverage_goal(where: str, share: float) -> Expectation:
+    """Return the expectation that `auto`'s intervals contain the right share of the readings."""
+    text = f"{where} the 90 % intervals contain {share:.1%} of the readings; the goal is 85 to 95 %"
+    return Expectation(text, MIN_COVERED <= share <= MAX_COVERED)

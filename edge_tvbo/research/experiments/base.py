@@ -93,6 +93,9 @@ class Cell(NamedTuple):
         """Half the width of the 95 % interval of an experiment's mean; 0 if there is one run."""
         return 0.0 if self.runs == 1 else errors_to_half_width(self.runs) * self.error
 
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} ± {self.half_width:.3f}"
+
 
 class Table(NamedTuple):
     """A table on the page of results; its rows and its columns are the values of two labels.

@@ -39,8 +39,9 @@ from edge_tvbo.models.structure import DAY, prior_structure
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.auto import AutoPolicy
-from edge_tvbo.research.experiments.auto_goals import MAX_COVERED, MIN_COVERED
+from edge_tvbo.research.experiments.auto_goals import coverage_goal
 from edge_tvbo.research.experiments.base import (
+    Cell,
     Expectation,
     Labels,
     ResultTable,
@@ -123,7 +124,7 @@ class ColdStart(SplitExperiment):
         axes = figure.subplots()
         for place in TRAINED_PLACES:
             days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
-            cells = [results.cell("R_T/T", _case(place, f"{n} days", TEST)) for n in days]
+            cells = [_regret(results, place, f"{n} days", TEST) for n in days]
             axes.errorbar(days, [c.mean for c in cells], [c.half_width for c in cells], label=place)
         axes.set(xlabel="training days", ylabel="R_T / T")
         axes.legend(loc="best")
@@ -310,30 +311,19 @@ def _starts_of(results: ResultTable, place: str) -> set[str]:
     return {cell.case["start"] for cell in results.cells if cell.case["place"] == place}
 
 
-class _Mean(NamedTuple):
-    """A mean of COLD over the runs, and the half-width of its 95 % confidence interval."""
-
-    mean: float
-    half_width: float
-
-    def __str__(self) -> str:
-        return f"{self.mean:.3f} ± {self.half_width:.3f}"
-
-
-def _mean(results: ResultTable, place: str, start: str, part: str) -> _Mean:
-    cell = results.cell("R_T/T", _case(place, start, part))
-    return _Mean(cell.mean, cell.half_width)
+def _regret(results: ResultTable, place: str, start: str, part: str) -> Cell:
+    return results.cell("R_T/T", _case(place, start, part))
 
 
 def _room_goal(results: ResultTable, start: str, part: int) -> Expectation:
     days, goal = (NEXT_DAYS, LAST_DAYS)[part], ROOM_GOALS[start][part]
-    found = _mean(results, ROOM, start, days)
+    found = _regret(results, ROOM, start, days)
     text = f"Intel, cold, {start}, {days}: R_T/T is {found}; the goal is at most {goal}"
     return Expectation(text, found.mean <= goal)
 
 
 def _noon_goal(results: ResultTable) -> Expectation:
-    noon, midnight = (_mean(results, ROOM, s, NEXT_DAYS) for s in ("from noon", "one reading"))
+    noon, midnight = (_regret(results, ROOM, s, NEXT_DAYS) for s in ("from noon", "one reading"))
     text = (
         f"Intel, cold, days 3-8: R_T/T is {noon} if `auto` begins at noon, and {midnight} if "
         "`auto` begins at midnight; the goal is at most 10 % more at noon"
@@ -342,7 +332,7 @@ def _noon_goal(results: ResultTable) -> Expectation:
 
 
 def _earlier_goal(results: ResultTable, place: str) -> Expectation:
-    found, goal = _mean(results, place, "one reading", NEXT_DAYS), MAX_OF_EARLIER * EARLIER[place]
+    found, goal = _regret(results, place, "one reading", NEXT_DAYS), MAX_OF_EARLIER * EARLIER[place]
     text = (
         f"{place}, cold, from day 3 on: R_T/T is {found}; the goal is at most {goal:.3f}, half of "
         "the R_T/T of an earlier version of auto"
@@ -351,7 +341,7 @@ def _earlier_goal(results: ResultTable, place: str) -> Expectation:
 
 
 def _years_goal(results: ResultTable, place: str) -> Expectation:
-    cold, trained = (_mean(results, place, each, TEST) for each in ("one reading", "trained"))
+    cold, trained = (_regret(results, place, each, TEST) for each in ("one reading", "trained"))
     text = (
         f"{place}: R_T/T of the last year is {cold} if `auto` had a cold start two or three years "
         f"before, and {trained} if `auto` was trained on these years; the goal is at most 15 % "
@@ -362,19 +352,17 @@ def _years_goal(results: ResultTable, place: str) -> Expectation:
 
 def _coverage_goal(results: ResultTable, place: str, start: str) -> Expectation:
     """Return COLD's expectation of the share of readings within the predictive intervals."""
-    share = results.mean("covered", place=place, start=start, part=WHOLE)
     name = "Intel" if place == ROOM else place
-    text = (
-        f"{name}, cold, {start}: from the first reading on, the 90 % intervals contain "
-        f"{share:.1%} of the readings; the goal is 85 to 95 %"
+    return coverage_goal(
+        f"{name}, cold, {start}: from the first reading on,",
+        results.mean("covered", place=place, start=start, part=WHOLE),
     )
-    return Expectation(text, MIN_COVERED <= share <= MAX_COVERED)
 
 
 def _days_goal(results: ResultTable, place: str) -> Expectation:
     """Return COLD's expectation that the regret hardly rises with more training days."""
     days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
-    regrets = [_mean(results, place, f"{n} days", TEST).mean for n in days]
+    regrets = [_regret(results, place, f"{n} days", TEST).mean for n in days]
     worst = max((regret / min(regrets[:k]) for k, regret in enumerate(regrets) if k), default=1.0)
     by_days = ", ".join(f"{n}: {regret:.3f}" for n, regret in zip(days, regrets, strict=True))
     text = (

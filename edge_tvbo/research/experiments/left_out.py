@@ -17,6 +17,7 @@ docs/auto.md.
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from statistics import geometric_mean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -157,8 +158,7 @@ def _share(results: ResultTable, place: str, design: str) -> float:
 
 
 def _mean_share(results: ResultTable, places: Sequence[str], design: str) -> float:
-    shares = [_share(results, place, design) for place in places]
-    return float(np.exp(np.log(shares).mean()))
+    return geometric_mean(_share(results, place, design) for place in places)
 
 
 def _best_design(results: ResultTable, places: Sequence[str]) -> str:
@@ -166,8 +166,7 @@ def _best_design(results: ResultTable, places: Sequence[str]) -> str:
 
 
 def _group_goal(shares: dict[str, float], group: str, design: str) -> Expectation:
-    own = [shares[place] for place in GROUPS[group]]
-    mean = float(np.exp(np.log(own).mean()))
+    mean = geometric_mean(shares[place] for place in GROUPS[group])
     text = (
         f"{group}: with {design}, the best design on all other recordings, the policy auto has "
         f"{mean:.2f} times the regret of {TEXTBOOK}; the goal is less than 1"
@@ -176,7 +175,7 @@ def _group_goal(shares: dict[str, float], group: str, design: str) -> Expectatio
 
 
 def _mean_goal(shares: dict[str, float]) -> Expectation:
-    mean = float(np.exp(np.log(list(shares.values())).mean()))
+    mean = geometric_mean(shares.values())
     text = (
         f"geometric mean over {len(shares)} recordings, each with a design that was chosen without"
         f" this recording: the policy auto has {mean:.2f} times the regret of {TEXTBOOK}; the goal"

@@ -181,7 +181,7 @@ def _ratio(
     )
     ratio = ours.mean / clean.mean
     text = (
-        f"{place}, {disturbance}: R_T/T of auto is {ours.mean:.3f} ± {ours.half_width:.3f}, "
+        f"{place}, {disturbance}: R_T/T of auto is {ours}, "
         f"{ratio:.2f} times the {clean.mean:.3f} of {without!r}; the goal is at most {most} times"
     )
     if disturbance == "dead":

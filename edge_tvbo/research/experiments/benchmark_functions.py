@@ -31,14 +31,6 @@ class Landscape(NamedTuple):
     maximum: float
 
 
-class ChangingArms(NamedTuple):
-    """A benchmark function on a grid that changes with time, and its maximum in each interval."""
-
-    arms: Array  # float64[M]
-    values: Array  # float64[T, M], without noise
-    best: Array  # float64[T], maximum of each row of `values`
-
-
 def berkenkamp(x: ArrayLike) -> Array:
     """Return Berkenkamp's function, a slope with a narrow peak, at places `x` in [0, 1].
 
@@ -106,38 +98,36 @@ def random_function(arms: Array, seed: int, number: int) -> Array:
     return np.asarray(f / np.sqrt(np.mean(f**2)))
 
 
-def abrupt(seed: int) -> ChangingArms:
+def abrupt(seed: int) -> Array:
     """Return a function on 100 arms that is replaced at t = 100 and t = 200 of 500 intervals.
 
-    Row t of `values`, counted from 0, is the function in interval t. The functions are not those of
-    the paper: [ET] App. B states only the times of change, the length scale and T. For all other
+    Row t of the result, counted from 0, is the function in interval t. The functions are not those
+    of the paper: [ET] App. B states only the times of change, the length scale and T. For all other
     details, [ET] refers to Deng et al. 2022, *Weighted Gaussian Process Bandits for Non-stationary
     Environments*. The text and the Matlab code of that paper (supplement of
     proceedings.mlr.press/v151/deng22b) were not available. Therefore, the regrets of policies can
     be compared with each other, but not with the numbers of [ET] Table 2.
 
-    >>> abrupt(0).values.shape
+    >>> abrupt(0).shape
     (500, 100)
     """
     arms = np.linspace(0.0, 1.0, ARMS)
     pieces = [random_function(arms, seed, number) for number in range(len(CHANGES) + 1)]
     which = np.searchsorted(CHANGES, np.arange(HORIZON), side="right")
-    values = np.stack(pieces)[which]
-    return ChangingArms(arms, values, values.max(axis=1))
+    return np.stack(pieces)[which]
 
 
-def slow(seed: int) -> ChangingArms:
+def slow(seed: int) -> Array:
     """Return the benchmark function on 100 arms that changes slowly and evenly in 500 intervals.
 
     In interval t, the function is f_t = cos(θ) f + sin(θ) g with two random functions f and g; θ
     increases from 0 to π/2. All steps have the same size, and the norm of f_t stays the same. As in
     `abrupt`, the functions are not those of the paper.
 
-    >>> slow(0).best.shape
-    (500,)
+    >>> slow(0).shape
+    (500, 100)
     """
     arms = np.linspace(0.0, 1.0, ARMS)
     angle = np.linspace(0.0, pi / 2, HORIZON)[:, None]
     f, g = (random_function(arms, seed, number) for number in range(2))
-    values = np.cos(angle) * f + np.sin(angle) * g
-    return ChangingArms(arms, values, values.max(axis=1))
+    return np.asarray(np.cos(angle) * f + np.sin(angle) * g)

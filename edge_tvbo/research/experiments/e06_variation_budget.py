@@ -82,7 +82,7 @@ DELTA_B = 0.1
 WINDOWS_KEPT = 4  # W-GP-UCB keeps this many windows, for speed; older weights are below e^-4
 JITTER = 1e-6  # added to the kernel for the norm of a change, as a share of its variance
 POLICIES = ("igp-ucb", "br-gp-ucb", "sw-gp-ucb", "w-gp-ucb", "et-gp-ucb", "random")
-KINDS: dict[str, tuple[Callable[[int], benchmark_functions.ChangingArms], float]] = {
+KINDS: dict[str, tuple[Callable[[int], Array], float]] = {
     "abrupt": (benchmark_functions.abrupt, NOISE_VARIANCE),
     "slow": (benchmark_functions.slow, NOISE_VARIANCE),
     "abrupt, σ² = 1": (benchmark_functions.abrupt, ORIGINAL_NOISE_VARIANCE),
@@ -216,7 +216,7 @@ uses. Therefore, only the order of the policies can be compared with the paper. 
         first = int(generator.integers(2**31))
         noise = generator.standard_normal(benchmark_functions.HORIZON)[: self._horizon]
         for kind, (make, variance) in KINDS.items():
-            values = make(first).values[_thinned(self._horizon)]
+            values = make(first)[_thinned(self._horizon)]
             field = self._lines[variance]
             variation = _variation(field.kernel, values)
             function = ChangingFunction(field, values, noise * variance**0.5, variation)

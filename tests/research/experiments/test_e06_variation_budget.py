@@ -73,7 +73,7 @@ def test_variation_is_the_norm_of_the_jumps_of_an_abrupt_function():
     A = K + 1e-6 * np.eye(100)
     expected = sum(float(np.sqrt(d @ np.linalg.inv(A) @ d)) for d in (g - f, h - g))
 
-    assert _variation(K, abrupt(4).values) == pytest.approx(expected, rel=1e-4)
+    assert _variation(K, abrupt(4)) == pytest.approx(expected, rel=1e-4)
     assert _variation(K, np.tile(f, (5, 1))) == 0.0
 
 

@@ -44,6 +44,7 @@ from edge_tvbo.research.experiments.base import (
     case_labels,
     policy_seed,
 )
+from edge_tvbo.research.experiments.curves import plot_cells
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.split_experiment import (
     PLACES,
@@ -93,13 +94,7 @@ class AutoExperiment(SplitExperiment):
             best = [best_other(results, label)[1] for label in labels]
             axes.bar(at - 0.2, [cell.mean for cell in ours], 0.4, label="auto")
             axes.bar(at + 0.2, best, 0.4, label="best other policy", color="0.7")
-            axes.errorbar(
-                at - 0.2,
-                [c.mean for c in ours],
-                [c.half_width for c in ours],
-                fmt="none",
-                color="k",
-            )
+            plot_cells(axes, at - 0.2, ours, fmt="none", color="k")
             axes.set_xticks(at, labels, rotation=60, fontsize=8)
             axes.set(title=title, ylabel="R_T / T")
             axes.legend(loc="best")

@@ -49,6 +49,7 @@ from edge_tvbo.research.experiments.base import (
     case_labels,
     policy_seed,
 )
+from edge_tvbo.research.experiments.curves import plot_cells
 from edge_tvbo.research.experiments.split_experiment import (
     COVERAGE,
     FIELDS,
@@ -125,7 +126,7 @@ class ColdStart(SplitExperiment):
         for place in TRAINED_PLACES:
             days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
             cells = [_regret(results, place, f"{n} days", TEST) for n in days]
-            axes.errorbar(days, [c.mean for c in cells], [c.half_width for c in cells], label=place)
+            plot_cells(axes, days, cells, label=place)
         axes.set(xlabel="training days", ylabel="R_T / T")
         axes.legend(loc="best")
 

@@ -1,13 +1,13 @@
-"""Curves of an experiment: plots of their means over the runs, with bands."""
+"""Plots of an experiment's means over the runs, with 95 % confidence intervals."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from edge_tvbo.research.confidence import half_width
-from edge_tvbo.research.experiments.base import Labels, ResultTable
+from edge_tvbo.research.experiments.base import Cell, Labels, ResultTable
 
 BAND = "the bands show 95 % confidence intervals of the mean over the runs"
 
@@ -28,6 +28,11 @@ def plot_mean_curves(
         curves = results.curves(curve, case)
         plot_with_band(axes, np.arange(1, len(curves[0]) + 1) * step, curves, label=label, **style)
     axes.grid(alpha=0.3)
+
+
+def plot_cells(axes: Any, x: ArrayLike, cells: Sequence[Cell], **style: Any) -> Any:
+    """Plot the means of an experiment's `cells` over `x`, with 95 % intervals; return the plot."""
+    return axes.errorbar(x, [c.mean for c in cells], [c.half_width for c in cells], **style)
 
 
 def plot_with_band(axes: Any, x: ArrayLike, curves: ArrayLike, **style: Any) -> None:

@@ -28,6 +28,7 @@ from edge_tvbo.research.experiments.base import (
     Table,
     case_labels,
 )
+from edge_tvbo.research.experiments.curves import plot_cells
 from edge_tvbo.research.experiments.grid_experiment import GridExperiment
 from edge_tvbo.research.experiments.run_policy import run_policy
 
@@ -111,15 +112,10 @@ fields, so the differences of these cells from the paper are not independent.
                         for delta_b in TABLE
                     ]
                     theirs = [row[RATES.index(rate)][number == "R_T"] for row in TABLE.values()]
-                    line = axes.errorbar(
-                        list(TABLE),
-                        [cell.mean for cell in cells],
-                        [cell.half_width for cell in cells],
-                        fmt="o-",
-                        capsize=3,
-                        label=f"ε = {rate}",
+                    ours = plot_cells(
+                        axes, list(TABLE), cells, fmt="o-", capsize=3, label=f"ε = {rate}"
                     )
-                    axes.plot(list(TABLE), theirs, "kx", ms=8, mec=line[0].get_color())
+                    axes.plot(list(TABLE), theirs, "kx", ms=8, mec=ours[0].get_color())
                 axes.grid(alpha=0.3)
             column[0].set_title(f"keeps {keeps}")
             column[1].set(xscale="log", xlabel="δ_B")

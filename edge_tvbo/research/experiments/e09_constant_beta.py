@@ -24,6 +24,7 @@ from edge_tvbo.research.experiments.base import (
     Table,
     case_labels,
 )
+from edge_tvbo.research.experiments.curves import plot_cells
 from edge_tvbo.research.experiments.grid_experiment import SIDE
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import expect_all_less, expect_less
@@ -120,14 +121,7 @@ claims are statements of its text.
         settings = [(name, each) for name, group in FIGURES.items() for each in group]
         for axes, (name, setting) in zip(panels, settings, strict=False):
             cells = [results.cell("R_T/T", setting.case(f"{beta:g}")) for beta in setting.betas]
-            axes.errorbar(
-                setting.betas,
-                [cell.mean for cell in cells],
-                [cell.half_width for cell in cells],
-                fmt="o-",
-                capsize=3,
-                label="constant β",
-            )
+            plot_cells(axes, setting.betas, cells, fmt="o-", capsize=3, label="constant β")
             growing = results.cell("R_T/T", setting.case(GROWING))
             half = growing.half_width
             axes.axhline(growing.mean, color="C1", ls="--", label=f"β = {GROWING}")

@@ -114,7 +114,7 @@ class FileStore:
         """
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            self._write(document)
+            self._write(self._draft, _NEW_FILE, document)
             for path, why in list(self._to_rename.items()):
                 with suppress(FileNotFoundError):
                     target = self._set_aside(path, why)
@@ -140,11 +140,7 @@ class FileStore:
         """
         try:
             is_new = not self._journal.exists()
-            descriptor = os.open(self._journal, _APPENDED_FILE, 0o600)
-            try:
-                self._write_all(descriptor, entry)
-            finally:
-                os.close(descriptor)
+            self._write(self._journal, _APPENDED_FILE, entry)
             if is_new:
                 _flush(self._directory)
         except OSError as error:
@@ -212,20 +208,17 @@ class FileStore:
             if is_ours and number.isdecimal() and len(number) < 10:
                 yield int(number), path
 
-    def _write(self, document: bytes) -> None:
-        descriptor = os.open(self._draft, _NEW_FILE, 0o600)
+    def _write(self, path: Path, flags: int, data: bytes) -> None:
+        descriptor = os.open(path, flags, 0o600)
         try:
-            self._write_all(descriptor, document)
+            rest = memoryview(data)
+            while rest:
+                count = os.write(descriptor, rest)
+                self._written += count
+                rest = rest[count:]
+            os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-    def _write_all(self, descriptor: int, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            count = os.write(descriptor, rest)
-            self._written += count
-            rest = rest[count:]
-        os.fsync(descriptor)
 
     def _log_problem(self, problem: str) -> None:
         """Log once that the state file cannot be stored, and once when storing works again."""

@@ -16,61 +16,33 @@ import logging
 import os
 import sqlite3
 import time
-import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from math import ceil
 from pathlib import Path
 from shlex import quote
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, TypeVar
 
-from edge_tvbo.errors import DataError
+from edge_tvbo_adapters.storage.batch_file import (
+    Kind,
+    damage_error,
+    decodable_errors,
+    is_damage,
+    pragma_value,
+)
 
 log = logging.getLogger(__name__)
 
 PAGE_SIZE = 2048  # bytes; small, because each batch leaves some pages partly filled
 MIN_FOLDED_WAL_SIZE = 2**20  # bytes; a larger WAL is copied into the file
 MAX_WAL_SIZE = 2**22  # bytes; reached only if a reader prevents the copying for a long time
-MAX_BATCH_SIZE = 2**26  # bytes of one batch, uncompressed
 DELETED_ROWS = 8  # rows that one statement deletes to make space
 MAX_DELETED_PAGES = 2 * MAX_WAL_SIZE // PAGE_SIZE  # in a transaction; enough for each batch
 MAX_REDUCTION_TIME_S = 5.0  # of one call that reduces a file that is too large
 MAX_VACUUM_SIZE = 2**24  # bytes that are kept; a memory card needs 5 s for them
 LOCK_TIMEOUT_S = 0.1
-DAMAGE_ERRORS = (  # SQLITE_ERROR occurs if a table differs from the schema
-    sqlite3.SQLITE_ERROR,
-    sqlite3.SQLITE_CORRUPT,
-    sqlite3.SQLITE_NOTADB,
-)
 _PRAGMAS = ("synchronous = NORMAL", "wal_autocheckpoint = 0", "secure_delete = OFF")
-TABLE = """
-    CREATE TABLE batches (
-        id INTEGER PRIMARY KEY,
-        field TEXT NOT NULL,
-        first INTEGER NOT NULL,  -- the lowest number of an interval in it, or time, s since 1970
-        last INTEGER NOT NULL,
-        entries BLOB NOT NULL  -- zlib of JSON
-    )
-    """
 _INSERT = "INSERT INTO batches (field, first, last, entries) VALUES (?, ?, ?, ?)"
-
-
-class Kind(NamedTuple):
-    """Kind of a batch database: the history database or the reading database."""
-
-    name: str  # in the log, and in the name of the file
-    article: str  # the name in a sentence
-    missing: str  # text if there is no file
-    schemas: tuple[str, ...]  # each converts the file to the next version; a new file has version 0
-
-    def file(self, directory: str, instance: str) -> Path:
-        """Return the path of this kind of batch database for the daemon `instance`.
-
-        >>> Kind("history", "the history", "", ()).file("/var/lib/edge-tvbo", "lab").name
-        'lab.history.db'
-        """
-        return Path(directory) / f"{instance}.{self.name}.db"
-
 
 Batch = tuple[str, int, int, bytes]  # field, first and last interval (or time), blob
 Identity = tuple[int, int]  # device and inode of a file
@@ -206,9 +178,9 @@ class BatchDatabase:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Convert the batch database to the present version, and set its maximal size."""
-        version, newest = _pragma(connection, "user_version"), len(self.kind.schemas)
+        version, newest = pragma_value(connection, "user_version"), len(self.kind.schemas)
         if version < 0:
-            raise _damage(f"the file has format {version}")
+            raise damage_error(f"the file has format {version}")
         if version > newest:
             raise sqlite3.NotSupportedError(
                 f"the file has format {version}, and this version of edge_tvbo writes {newest}; "
@@ -219,7 +191,7 @@ class BatchDatabase:
         for number in range(version, newest):
             step, then = self.kind.schemas[number], f"PRAGMA user_version = {number + 1}"
             connection.executescript(f"BEGIN IMMEDIATE; {step}; {then}; COMMIT")
-        self._is_too_large = _pragma(connection, "page_count") > self._max_pages
+        self._is_too_large = pragma_value(connection, "page_count") > self._max_pages
         connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
 
     def _reduce(self, connection: sqlite3.Connection) -> None:
@@ -286,7 +258,7 @@ class BatchDatabase:
         return possible == needed
 
     def _free_pages(self, connection: sqlite3.Connection) -> int:
-        used = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
+        used = pragma_value(connection, "page_count") - pragma_value(connection, "freelist_count")
         return self._max_pages - used
 
     def _fold_wal(self, connection: sqlite3.Connection, size: int) -> None:
@@ -330,13 +302,13 @@ class BatchDatabase:
         is intact and only a single read has failed.
         """
         try:
-            with _decodable_errors():
+            with decodable_errors():
                 return action()
         except sqlite3.Error as error:
             if not is_damage(error):
                 raise
         self._close_connection()
-        with _decodable_errors():
+        with decodable_errors():
             return action()
 
     def _close_after(self, error: sqlite3.Error | OSError) -> None:
@@ -383,30 +355,6 @@ class BatchDatabase:
             log.info("%s: storing in %s works again", self.kind.name, self._path)
 
 
-def is_damage(error: sqlite3.Error | OSError) -> bool:
-    """Return whether an error of a batch database shows that its file is damaged."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE_ERRORS
-
-
-def _damage(problem: str) -> sqlite3.DatabaseError:
-    """Return an error that reports a damaged file, in the form of SQLite's own errors."""
-    error = sqlite3.DatabaseError(problem)
-    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-    return error
-
-
-@contextmanager
-def _decodable_errors() -> Iterator[None]:
-    """Raise a `sqlite3.DatabaseError` in place of an error whose message cannot be decoded.
-
-    SQLite quotes a damaged schema in its message, and the damaged bytes are not always UTF-8.
-    """
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise _damage("malformed database schema") from error
-
-
 def _identity(path: Path) -> Identity | None:
     """Return the device and inode numbers of a database file; None if there is no file."""
     try:
@@ -414,63 +362,3 @@ def _identity(path: Path) -> Identity | None:
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
-    return value
-
-
-def decompressed(blob: bytes) -> bytes:
-    """Return the JSON of a database batch, cut off after `MAX_BATCH_SIZE` bytes.
-
-    Raises `TypeError` or `zlib.error` if `blob` is no batch.
-    """
-    return zlib.decompressobj().decompress(blob, MAX_BATCH_SIZE)
-
-
-@_decodable_errors()
-def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
-    """Open a batch database for reading, even in a read-only directory.
-
-    Raises `DataError` if there is no such file, or if this version cannot read its format.
-    """
-    if not path.exists():
-        raise DataError(f"{path}: {kind.missing}")
-    with ExitStack() as unless_readable:
-        connection = unless_readable.enter_context(closing(_open(path)))
-        version = _pragma(connection, "user_version")
-        if version == len(kind.schemas):
-            unless_readable.pop_all()
-            return connection
-    if version < 0:
-        raise _damage(f"the file has format {version}")
-    program = (
-        "use the version of edge_tvbo that wrote it"
-        if version > len(kind.schemas)
-        else f"start the daemon once: it converts {kind.article}"
-    )
-    raise DataError(
-        f"{path}: {kind.article} has format {version}, and this version of edge_tvbo reads format "
-        f"{len(kind.schemas)}; {program}."
-    )
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    """Open a batch database for reading; in a read-only directory, declare the file immutable."""
-    uri = path.absolute().as_uri()
-    try:
-        return _open_checked(f"{uri}?mode=ro")
-    except sqlite3.OperationalError:
-        if path.with_name(f"{path.name}-wal").exists():
-            raise
-        return _open_checked(f"{uri}?mode=ro&immutable=1")
-
-
-def _open_checked(uri: str) -> sqlite3.Connection:
-    """Open a batch database, and read its schema: SQLite reads no file before the first query."""
-    with ExitStack() as unless_readable:
-        connection = unless_readable.enter_context(closing(sqlite3.connect(uri, uri=True)))
-        connection.execute("SELECT count(*) FROM sqlite_schema")
-        unless_readable.pop_all()
-    return connection

@@ -13,7 +13,8 @@ import msgspec
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.history import HistoryEntry
-from edge_tvbo_adapters.storage.batch_db import TABLE, Batch, BatchDatabase, Kind, decompressed
+from edge_tvbo_adapters.storage.batch_db import Batch, BatchDatabase
+from edge_tvbo_adapters.storage.batch_file import TABLE, Kind, decompressed
 
 HISTORY = Kind(
     "history",

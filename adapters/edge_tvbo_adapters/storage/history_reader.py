@@ -12,7 +12,7 @@ from itertools import islice
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.history import HistoryEntry
-from edge_tvbo_adapters.storage.batch_db import open_for_reading
+from edge_tvbo_adapters.storage.batch_file import open_for_reading
 from edge_tvbo_adapters.storage.history_db import HistoryDatabase, unpacked
 
 log = logging.getLogger(__name__)

@@ -23,10 +23,9 @@ import msgspec
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.readings import RecordedReading, RecordedReadings
-from edge_tvbo_adapters.storage.batch_db import (
+from edge_tvbo_adapters.storage.batch_db import Batch, BatchDatabase
+from edge_tvbo_adapters.storage.batch_file import (
     TABLE,
-    Batch,
-    BatchDatabase,
     Kind,
     decompressed,
     is_damage,

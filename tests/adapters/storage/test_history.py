@@ -14,7 +14,8 @@ from random import Random
 import msgspec
 import pytest
 from edge_tvbo_adapters.storage import batch_db
-from edge_tvbo_adapters.storage.batch_db import MAX_WAL_SIZE, TABLE
+from edge_tvbo_adapters.storage.batch_db import MAX_WAL_SIZE
+from edge_tvbo_adapters.storage.batch_file import TABLE
 from edge_tvbo_adapters.storage.history_db import HISTORY, HistoryDatabase, packed, unpacked
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from hypothesis import HealthCheck, given, settings

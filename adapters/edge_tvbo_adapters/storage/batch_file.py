@@ -1,0 +1,128 @@
+"""Batch file: the SQLite file of a batch database, and a connection that reads it."""
+
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from edge_tvbo.errors import DataError
+
+MAX_BATCH_SIZE = 2**26  # bytes of one batch, uncompressed
+DAMAGE_ERRORS = (  # SQLITE_ERROR occurs if a table differs from the schema
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+)
+TABLE = """
+    CREATE TABLE batches (
+        id INTEGER PRIMARY KEY,
+        field TEXT NOT NULL,
+        first INTEGER NOT NULL,  -- the lowest number of an interval in it, or time, s since 1970
+        last INTEGER NOT NULL,
+        entries BLOB NOT NULL  -- zlib of JSON
+    )
+    """
+
+
+class Kind(NamedTuple):
+    """Kind of a batch database: the history database or the reading database."""
+
+    name: str  # in the log, and in the name of the file
+    article: str  # the name in a sentence
+    missing: str  # text if there is no file
+    schemas: tuple[str, ...]  # each converts the file to the next version; a new file has version 0
+
+    def file(self, directory: str, instance: str) -> Path:
+        """Return the path of this kind of batch database for the daemon `instance`.
+
+        >>> Kind("history", "the history", "", ()).file("/var/lib/edge-tvbo", "lab").name
+        'lab.history.db'
+        """
+        return Path(directory) / f"{instance}.{self.name}.db"
+
+
+def is_damage(error: sqlite3.Error | OSError) -> bool:
+    """Return whether an error of a batch database shows that its file is damaged."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE_ERRORS
+
+
+def damage_error(problem: str) -> sqlite3.DatabaseError:
+    """Return an error that reports a damaged file, in the form of SQLite's own errors."""
+    error = sqlite3.DatabaseError(problem)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
+@contextmanager
+def decodable_errors() -> Iterator[None]:
+    """Raise a `sqlite3.DatabaseError` in place of an error whose message cannot be decoded.
+
+    SQLite quotes a damaged schema in its message, and the damaged bytes are not always UTF-8.
+    """
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise damage_error("malformed database schema") from error
+
+
+def pragma_value(connection: sqlite3.Connection, name: str) -> int:
+    """Return the value of a pragma of a batch database."""
+    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
+    return value
+
+
+def decompressed(blob: bytes) -> bytes:
+    """Return the JSON of a database batch, cut off after `MAX_BATCH_SIZE` bytes.
+
+    Raises `TypeError` or `zlib.error` if `blob` is no batch.
+    """
+    return zlib.decompressobj().decompress(blob, MAX_BATCH_SIZE)
+
+
+@decodable_errors()
+def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
+    """Open a batch database for reading, even in a read-only directory.
+
+    Raises `DataError` if there is no such file, or if this version cannot read its format.
+    """
+    if not path.exists():
+        raise DataError(f"{path}: {kind.missing}")
+    with ExitStack() as unless_readable:
+        connection = unless_readable.enter_context(closing(_open(path)))
+        version = pragma_value(connection, "user_version")
+        if version == len(kind.schemas):
+            unless_readable.pop_all()
+            return connection
+    if version < 0:
+        raise damage_error(f"the file has format {version}")
+    program = (
+        "use the version of edge_tvbo that wrote it"
+        if version > len(kind.schemas)
+        else f"start the daemon once: it converts {kind.article}"
+    )
+    raise DataError(
+        f"{path}: {kind.article} has format {version}, and this version of edge_tvbo reads format "
+        f"{len(kind.schemas)}; {program}."
+    )
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Open a batch database for reading; in a read-only directory, declare the file immutable."""
+    uri = path.absolute().as_uri()
+    try:
+        return _open_checked(f"{uri}?mode=ro")
+    except sqlite3.OperationalError:
+        if path.with_name(f"{path.name}-wal").exists():
+            raise
+        return _open_checked(f"{uri}?mode=ro&immutable=1")
+
+
+def _open_checked(uri: str) -> sqlite3.Connection:
+    """Open a batch database, and read its schema: SQLite reads no file before the first query."""
+    with ExitStack() as unless_readable:
+        connection = unless_readable.enter_context(closing(sqlite3.connect(uri, uri=True)))
+        connection.execute("SELECT count(*) FROM sqlite_schema")
+        unless_readable.pop_all()
+    return connection

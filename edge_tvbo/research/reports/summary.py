@@ -62,8 +62,12 @@ class ComparisonSummary:
     @cached_property
     def rows(self) -> list[PolicySummary]:
         """The summaries of all policies except the oracle, ordered by regret."""
-        rows = [self._row(each) for each in self.results if each.policy != ORACLE]
-        return sorted(rows, key=lambda row: row.mean)
+        return sorted(map(self._row, self.played), key=lambda row: row.mean)
+
+    @property
+    def played(self) -> list[Result]:
+        """The results of all policies in the report except the oracle."""
+        return [each for each in self.results if each.policy != ORACLE]
 
     @property
     def span(self) -> RowRange:

@@ -9,7 +9,7 @@ import msgspec
 
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.research.reports.summary import ComparisonSummary, percent
-from edge_tvbo.simulation.backtest import ORACLE, UNIT_LABEL
+from edge_tvbo.simulation.backtest import UNIT_LABEL
 
 RESULT_COLUMNS = (
     "policy",
@@ -101,9 +101,7 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 
 def _result_rows(summary: ComparisonSummary) -> Iterable[tuple[Any, ...]]:
-    for result in summary.results:
-        if result.policy == ORACLE:
-            continue
+    for result in summary.played:
         settings = msgspec.json.encode(result.settings).decode()
         counts = zip(
             result.regret.mean(axis=1).tolist(),
@@ -122,9 +120,7 @@ def _pick_rows(summary: ComparisonSummary) -> Iterable[tuple[Any, ...]]:
     times = [rfc3339(at) for at in summary.times]
     best = summary.best.tolist()
     best_values = [row[arm] for row, arm in zip(summary.values.tolist(), best, strict=True)]
-    for result in summary.results:
-        if result.policy == ORACLE:
-            continue
+    for result in summary.played:
         for seed, steps in enumerate(result.steps):
             for t, (pick, regret, reply, *model, reset, _) in enumerate(steps.tolist()):
                 yield (

@@ -1,9 +1,7 @@
 """E1: fields that follow the policies' model, with a known, unknown or wrong rate of change.
 
-Source: [ET] section 6 and table 1; the settings are in table 5. The paper uses the continuous
-domain [0, 1]². This experiment uses a grid of 50 x 50 places. For the rate .2, table 5 states
-the period N = 17 of R-GP-UCB, but the formula ⌈12 ε^(-1/4)⌉ of the paper gives 18. R-GP-UCB
-is run with each of these two periods.
+Source: [ET] section 6 and table 1; the settings are in table 5. The `notes` of `WithinModel` list
+the differences from the paper.
 """
 
 import math

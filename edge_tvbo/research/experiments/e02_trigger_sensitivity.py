@@ -1,14 +1,9 @@
 """E2: sensitivity of the event trigger of ET-GP-UCB to its parameter δ_B.
 
 Source: [ET] appendix C and table 3. Table 10 lists the settings. The settings are those of E1 with
-one exception: the window of allowed reset times has the largest size, W = T.
-
-- In E2, W = T means that the time between resets has no bounds. With the lower bound N_lo = 12,
-  which holds for every ε from 0 to 1, there would be up to 1.8 fewer resets than in table 3 at
-  δ_B = .5.
-- ET-GP-UCB has two variants. At a reset, one variant discards the last reading, and the other
-  variant keeps the last reading (`keep_last`). The regret R_T of the variant that keeps the reading
-  agrees with table 3.
+one exception: the window of allowed reset times has the largest size, W = T. ET-GP-UCB has two
+variants; the regret R_T of the variant that keeps the last reading at a reset agrees with table 3.
+The `notes` of `TriggerSensitivity` list the differences from the paper.
 """
 
 import math

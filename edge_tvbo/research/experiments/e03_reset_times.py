@@ -3,7 +3,7 @@
 Source: [ET] section 5, figures 2 and 7; the settings are in table 4. The trigger is allowed to
 reset the model within a window of size W = N_hi - N_lo around the block length N of R-GP-UCB. The
 experiment varies W. β_t is the same as in E1, because the paper refers to that experiment. The
-paper uses the continuous domain [0, 1]². This experiment uses a grid of 25 x 25 places.
+`notes` of `ResetTimes` list the differences from the paper.
 """
 
 import math

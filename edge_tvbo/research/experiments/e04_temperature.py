@@ -7,15 +7,8 @@ training and the next two days for the test; the noise variance is 5 % of the si
 
 [ET] uses "the best performing variant from the previous experiment". This variant limits the time
 between resets, by bounds that hold for every rate of change from 0 to 1. Two choices are not clear
-from the paper. All four combinations of these choices are run:
-
-- The lower bound is N_lo = 12, which was computed from the rates 0 to 1; or N_lo = 1, which means
-  that there is no lower bound. According to appendix B, there is no lower bound.
-- A reset keeps the last reading, as in algorithm 1, or discards it, which agrees with table 1.
-
-The runs of a policy hardly differ, because only the first choice of the policy is random. (The
-exception is the policy `random`.) Therefore the standard errors are computed over blocks of the
-test time, not over runs.
+from the paper, so all four combinations of these choices are run. The `notes` of `Temperature`
+describe these choices, and why the standard errors are computed over blocks of the test time.
 """
 
 from collections.abc import Iterator

@@ -15,15 +15,11 @@ gains. The mode of the prior, 4.2, is half the side of the box for the first thr
 quarter of the side for the last gain. The paper does not describe how length scales are fitted, or
 within which bounds; `ArdMapPosterior` describes the method used here.
 
-The paper does not state the following settings, which were chosen for this experiment:
+The paper does not state the following settings, and those in the `notes` of `PolicySearch`:
 
 - The prior variance is always 1.
 - The upper confidence bound is maximised among 256 Sobol points, and then by local searches from
   the best three of these points.
-- For ET-GP-UCB, the time between resets has bounds that hold for every rate of change ε
-  from 0 to 1.
-- There are no initial readings, although the code of the earlier paper (see `pendulum`) draws 30
-  initial readings.
 - The model uses all readings since the last reset.
 
 The following facts explain the expectations; rewards are in prior standard deviations.

@@ -7,9 +7,8 @@ Deng et al. 2022. The experiment has three cases:
 - (b) a function on [0, 1] that changes slowly, with T = 500
 - (c) the prices of 48 shares on 823 days
 
-**The functions of (a) and (b) could not be obtained**. This module uses the functions of
-`benchmark_functions` instead. Therefore, only the order of the policies can be compared with the
-paper, not the regrets.
+The functions of (a) and (b) are those of `benchmark_functions`, because the functions of the paper
+could not be obtained. The `notes` of `VariationBudget` list the differences from the paper.
 
 The data of (c) are not public. Case (c) is run if a directory of ``--data-dir`` contains a file of
 share prices: ``stocks.csv``, or else ``djia29_daily.csv.gz``, the closing prices of 29 other shares
@@ -26,14 +25,11 @@ The paper leaves some settings open. These settings were chosen as follows:
   Figure 6 has the value 1, so the experiment is also run with this value.
 - The period H of BR-GP-UCB and the window w of SW-GP-UCB are γ_T^(1/4) (T/P_T)^(1/2) ([ZS21]
   remarks 2 and 3). γ_T is the information gain of T greedily chosen readings. P_T is the true
-  variation of the function of each run, in the norm of the kernel, because these policies assume
-  that the variation is known. For shares, P_T is unknown, and 1 is used.
+  variation of the function of each run, in the norm of the kernel.
 - The discount factor of W-GP-UCB is 1 - 1/w, with the same w.
 - β of IGP-UCB, BR-GP-UCB, SW-GP-UCB and W-GP-UCB is B + R √(2(γ + 1 + ln 1/δ)). In this formula, γ
   is the information gain, B = 1, R = σ and δ = .1. β of ET-GP-UCB is .8 ln(4t). ET-GP-UCB has no
   bounds on the time between resets, as in the paper.
-- Functions, first choice and noise are drawn for each run. In the paper the functions seem to be
-  the same in all runs, because the standard deviations of the regrets are small.
 - For shares, nothing is random, except the choices of the policy `random`: all runs of any other
   policy are the same. Therefore the standard errors and the tests of R_T use the daily regret in
   ten blocks of time, as in E4.

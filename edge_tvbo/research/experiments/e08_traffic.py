@@ -1,9 +1,8 @@
 """E8: search for the place with the highest traffic speed, with the METR-LA data.
 
-Source: [B16] section 5, figures 3 c-f and 4. The paper uses traffic speeds on the I-880, which are
-not public. The I-880 data have 84 readings per day, from 6 to 11 h, for one month; two thirds of
-the days are used for training. Only the order of the policies can be compared with the paper, not
-the regrets. The settings of the paper are:
+Source: [B16] section 5, figures 3 c-f and 4. The paper uses traffic speeds on the I-880: 84
+readings per day, from 6 to 11 h, for one month. The `notes` of `Traffic` list the differences from
+the paper. The settings of the paper are:
 
 - the rate of change ε = .04
 - the noise variance σ² = 5.0, or 5 % of the signal's variance
@@ -13,10 +12,9 @@ the regrets. The settings of the paper are:
 
 The data used here are the first week of March 2012 in Los Angeles, with five training days
 (Thursday to Monday) and two test days (Tuesday and Wednesday). A day has 84 readings at intervals
-of 5 minutes, from 6 to 13 h. For each run, 50 of 207 sensors are drawn; so the runs also begin with
-different sensors. Kernel, mean and scale are computed from the mornings of the training days. No
-noise is added to the readings, gaps are filled, and σ² is 5 % of the training variance. ε is that
-of the paper.
+of 5 minutes, from 6 to 13 h. Kernel, mean and scale are computed from the mornings of the training
+days. No noise is added to the readings, gaps are filled, and σ² is 5 % of the training variance. ε
+is that of the paper.
 
 Two policies of this experiment are not in figures 3 and 4 of [B16]. R-GP-UCB has the block length
 N = 27, which follows from T and ε. ET-GP-UCB was published later than [B16]. For ET-GP-UCB, the

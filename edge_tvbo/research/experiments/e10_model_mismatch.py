@@ -3,7 +3,7 @@
 Source: [M24] chapter 10. The fields have 50 x 50 places and a squared exponential kernel with the
 length scale l = √0.2; the standard deviation σ of the noise is 0.1. Three policies fit the
 parameters of a temporal model in each interval (algorithm 3), and a fourth policy is given the true
-model. The thesis does not state β for this experiment; here β is 2, the best value of chapter 5.
+model. The `notes` of `ModelMismatch` list the differences from the thesis.
 """
 
 import math

@@ -17,7 +17,6 @@ from edge_tvbo.policy import make_policy
 from edge_tvbo.research import random_fields
 from edge_tvbo.research.experiments.base import (
     Expectation,
-    Experiment,
     Labels,
     ResultTable,
     Row,
@@ -25,10 +24,9 @@ from edge_tvbo.research.experiments.base import (
     case_labels,
 )
 from edge_tvbo.research.experiments.curves import plot_cells
-from edge_tvbo.research.experiments.grid_experiment import SIDE
+from edge_tvbo.research.experiments.grid_experiment import GridExperiment
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import expect_all_less, expect_less
-from edge_tvbo.simulation.dataset_lookup import DataSource
 
 HORIZON = 200
 T_FAST, T_SLOW = 300, 600  # horizons of figure 5.4, by the rate of change
@@ -70,7 +68,7 @@ FIGURES = {
 SETTINGS = tuple(setting for settings in FIGURES.values() for setting in settings)
 
 
-class ConstantBetas(Experiment):
+class ConstantBetas(GridExperiment):
     """The experiment E9: regret R_T/T of TV-GP-UCB with the true rate of change, for each β."""
 
     name = "E9"
@@ -91,19 +89,12 @@ claims are statements of its text.
   T = 300, 300 and 600.
 - Figure 5.4 has 400 runs in the thesis.
 """
-
-    def __init__(self, data: DataSource | None = None, *, side: int = SIDE) -> None:
-        super().__init__(data)
-        self._side = side
+    spatial = SpatialKernel(math.inf, math.sqrt(0.2))
+    noise_variance = FAST.sigma**2  # of figures 5.1 and 5.2
 
     @cached_property
     def _fields(self) -> dict[float, SensorField]:
-        kernel = SpatialKernel(math.inf, math.sqrt(0.2))
-        return {each.sigma: grid(self._side, kernel, each.sigma**2) for each in SETTINGS}
-
-    @cached_property
-    def _factor(self) -> Any:
-        return random_fields.factor(next(iter(self._fields.values())).kernel)
+        return {each.sigma: grid(self._side, self.spatial, each.sigma**2) for each in SETTINGS}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
         """Compare the growing β with constants; test how the best constant depends on ε."""

@@ -36,7 +36,7 @@ from edge_tvbo.training.covariance import (
     with_model,
     with_structure,
 )
-from edge_tvbo.training.structural_fit import FitProgress, no_progress
+from edge_tvbo.training.structural_fit import FitProgress
 from edge_tvbo.training.textbook_fit import best_width, fit_textbook
 from edge_tvbo.training.training_report import TrainingReport, make_training_report
 
@@ -178,17 +178,15 @@ class Backtest:
     @cached_property
     def structured_field(self) -> SensorField:
         """The backtest's field with a structural model, fitted when this property is first used."""
-        return self._fit_structure(no_progress)
+        return with_structure(self.field, self._training, *self._training_times)
 
     @cached_property
     def _textbook_field(self) -> SensorField:
-        structure = fit_textbook(self._modelled, self.recording.interval, self._train_start)
-        return with_model(self.field, structure)
+        return with_model(self.field, fit_textbook(self._modelled, *self._training_times))
 
     @cached_property
     def _textbook_width(self) -> float:
-        interval, start = self.recording.interval, self._train_start
-        return best_width(self.field, self._modelled, interval, start)
+        return best_width(self.field, self._modelled, *self._training_times)
 
     @property
     def _modelled(self) -> Array:
@@ -202,17 +200,27 @@ class Backtest:
         `period` and `transform` have the same meaning as for `with_structure`.
         `progress` is called with the number of finished steps and the number of all steps.
         """
-        self.structured_field = self._fit_structure(progress, period, transform)
+        self.structured_field = with_structure(
+            self.field,
+            self._training,
+            *self._training_times,
+            progress,
+            period=period,
+            transform=transform,
+        )
 
     def training_report(self, *, period: float | None = None) -> TrainingReport:
         """Return the training report on the backtest's field and training days.
 
         `period` must be the value with which the structural model was fitted.
         """
-        interval, start = self.recording.interval, self._train_start
         observed = self.recording.observed[self.train_span.first : self.train_span.last]
         return make_training_report(
-            self.structured_field, self._training, interval, start, period=period, observed=observed
+            self.structured_field,
+            self._training,
+            *self._training_times,
+            period=period,
+            observed=observed,
         )
 
     def make_policy(self, policy: str, settings: Mapping[str, Any], seed: int) -> Policy:
@@ -295,21 +303,10 @@ class Backtest:
         return controller_settings(self.recording, self.pace)
 
     @property
-    def _train_start(self) -> float:
-        return self.recording.start + self.train_span.first * self.recording.interval
-
-    def _fit_structure(
-        self, progress: FitProgress, period: float | None = None, transform: Transform = "auto"
-    ) -> SensorField:
-        return with_structure(
-            self.field,
-            self._training,
-            self.recording.interval,
-            self._train_start,
-            progress,
-            period=period,
-            transform=transform,
-        )
+    def _training_times(self) -> tuple[float, float]:
+        """The interval and the start of the backtest's training rows, in s."""
+        interval = self.recording.interval
+        return interval, self.recording.start + self.train_span.first * interval
 
     def _field_of(self, policy: str) -> SensorField:
         """Return the backtest's trained field, with the model that `policy` needs."""

@@ -1,4 +1,4 @@
-"""Plugins: registries of the built-in and installed policies, payload formats and datasets.
+"""Plugins: registries of policies, payload formats and datasets; modules of optional packages.
 
 Other packages can add policies, payload formats or datasets through entry points.
 """
@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from edge_tvbo.errors import ConfigError, hint
+from edge_tvbo.errors import ConfigError, MissingExtra, hint
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -62,6 +62,18 @@ class Registry(Collection[str]):
                 f"There is no {name!r} among the {self._kind}: {', '.join(self)}.{hint(name, self)}"
             )
         return installed[name].load()
+
+
+def optional_module(name: str, what: str, extra: str) -> Any:
+    """Return the module `name` of an optional package.
+
+    If the package is not installed, raise a `MissingExtra` that says what is missing: `what` names
+    the package and its use, and `extra` is the extra that installs it.
+    """
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingExtra(what, extra) from None
 
 
 @cache

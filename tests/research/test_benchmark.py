@@ -1,5 +1,7 @@
 """Benchmark: no value beats the known maximum, results are reproducible, tests equal scipy's."""
 
+import sys
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -8,14 +10,14 @@ from hypothesis import strategies as st
 
 from edge_tvbo import SensorField, plugins
 from edge_tvbo.cli import main
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.research import Problem, benchmark
 from edge_tvbo.research.benchmark import run_benchmark
 from edge_tvbo.research.executors import SerialExecutor, process_pool
 from edge_tvbo.research.experiments.base import Row
 from edge_tvbo.research.experiments.statistics import summarise
-from edge_tvbo.research.problems import GridTruth, load_problem, problems
+from edge_tvbo.research.problems import GridTruth, load_problem, moving_functions, problems
 from edge_tvbo.research.problems.moving_functions import (
     HARTMANN_3_A,
     HARTMANN_3_P,
@@ -70,6 +72,13 @@ def installed(tmp_path, monkeypatch):
     plugins._entry_points.cache_clear()
     yield
     plugins._entry_points.cache_clear()
+
+
+def test_without_scipy_a_moving_function_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    monkeypatch.setattr(moving_functions, "branin", branin.__wrapped__)
+    with pytest.raises(MissingExtra, match=r"edge-tvbo\[science\]"):
+        load_problem("branin")
 
 
 @pytest.mark.slow

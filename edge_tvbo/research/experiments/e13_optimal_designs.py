@@ -23,6 +23,7 @@ import numpy as np
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.plugins import optional_module
 from edge_tvbo.policy import make_policy
 from edge_tvbo.research.experiments.base import (
     Expectation,
@@ -159,7 +160,6 @@ def _noise(truth: Array, uniform: Array) -> Array:
 
     With this noise, all readings are between -1 and 1.
     """
-    from scipy.special import ndtr, ndtri
-
-    below = ndtr(-(1.0 - np.abs(truth)) / NOISE)
-    return np.asarray(NOISE * ndtri(below + uniform[:, None] * (1.0 - 2.0 * below)))
+    special = optional_module("scipy.special", "scipy, which draws the noise,", "science")
+    below = special.ndtr(-(1.0 - np.abs(truth)) / NOISE)
+    return np.asarray(NOISE * special.ndtri(below + uniform[:, None] * (1.0 - 2.0 * below)))

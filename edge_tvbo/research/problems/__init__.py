@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, EdgeTvboError
 from edge_tvbo.models.arm_space import Arm
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.plugins import Registry
@@ -108,11 +108,13 @@ def load_problem(name: str) -> Problem:
     ConfigError
         If there is no problem with this name, or if the package that registers the problem cannot
         be used.
+    MissingExtra
+        If the problem needs scipy, which is not installed.
     """
     make = PROBLEMS.load(name)
     try:
         problem = make()
-    except ConfigError:
+    except EdgeTvboError:
         raise
     except Exception as error:  # a function of another package can raise any error
         found = f"{type(error).__name__}: {error}"

@@ -18,6 +18,7 @@ import numpy as np
 from edge_tvbo.models.box import BoxField, Point
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.plugins import optional_module
 
 HORIZON = 100
 NOISE_VARIANCE = 0.01  # as a share of the variance of the function
@@ -169,8 +170,8 @@ class MovingFunction:
 
 def _points(lower: Array, upper: Array) -> Array:
     """Return Sobol points of a moving function's box, of shape (SAMPLES, d)."""
-    from scipy.stats import qmc
-
+    what = "scipy, which draws the points of a moving function,"
+    qmc = optional_module("scipy.stats", what, "science").qmc
     sobol = qmc.Sobol(len(lower), scramble=True, rng=0)
     return np.asarray(qmc.scale(sobol.random(SAMPLES), lower, upper))
 

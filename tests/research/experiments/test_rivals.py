@@ -1,10 +1,12 @@
 """Experiments on policies of other papers (E12, E13), small, and their reference algorithm."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
 
+from edge_tvbo.errors import MissingExtra
 from edge_tvbo.research.experiments import e12_change_detection, e13_optimal_designs
 from edge_tvbo.research.experiments.glr_kl_ucb import run_glr_kl_ucb
 from edge_tvbo.research.experiments.statistics import summarise
@@ -42,6 +44,12 @@ def test_figure_is_drawn(small):
     figure = figures.Figure()
     experiment.draw(figure, summarise(rows))
     assert all(axes.has_data() for axes in figure.axes)
+
+
+def test_without_scipy_e13_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    with pytest.raises(MissingExtra, match=r"edge-tvbo\[science\]"):
+        e13_optimal_designs.OptimalDesigns().measure(range(1), 0)
 
 
 def test_fields_of_e13_switch_and_their_readings_stay_in_range(monkeypatch):

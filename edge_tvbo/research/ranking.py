@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from edge_tvbo.errors import MissingExtra
 from edge_tvbo.messages.formatting import text_table
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.experiments.base import ResultTable
+from edge_tvbo.research.experiments.statistics import scipy_stats
 
 SIGNIFICANCE_LEVEL = 0.05
 
@@ -78,7 +78,7 @@ def rank_policies(results: ResultTable, number: str) -> Ranking:
     MissingExtra
         If scipy is not installed.
     """
-    stats = _scipy_stats()
+    stats = scipy_stats()
     problems, policies = results.values_of("problem"), results.values_of("policy")
     N, k = len(problems), len(policies)
     if N < 2 or k < 2:
@@ -131,7 +131,7 @@ def wilcoxon_p(differences: Array) -> float:
     """
     if not differences.any():
         return 1.0
-    return float(_scipy_stats().wilcoxon(differences, method="auto").pvalue)
+    return float(scipy_stats().wilcoxon(differences, method="auto").pvalue)
 
 
 def smallest_p(runs: int, policies: int) -> float:
@@ -166,7 +166,7 @@ def _friedman(ranks: Array) -> tuple[float, float]:
     if spread == 0.0:  # all policies are tied in all problems
         return 0.0, 1.0
     statistic = N * N * (k - 1) * float(((ranks.mean(axis=0) - (k + 1) / 2.0) ** 2).sum()) / spread
-    return statistic, float(_scipy_stats().chi2.sf(statistic, k - 1))
+    return statistic, float(scipy_stats().chi2.sf(statistic, k - 1))
 
 
 def draw_ranking(figure: Any, ranking: Ranking) -> None:
@@ -194,11 +194,3 @@ def draw_ranking(figure: Any, ranking: Ranking) -> None:
         "a bar joins policies whose average ranks do not differ significantly (Nemenyi's test)",
         fontsize=10,
     )
-
-
-def _scipy_stats() -> Any:
-    try:
-        from scipy import stats
-    except ImportError:
-        raise MissingExtra("scipy, which tests differences,", "science") from None
-    return stats

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edge_tvbo.errors import MissingExtra
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.plugins import optional_module
 
 
 class InverseGamma(NamedTuple):
@@ -35,10 +35,8 @@ def fit_inverse_gamma(counts: Array) -> InverseGamma:
     MissingExtra
         If scipy is not installed.
     """
-    try:
-        from scipy.stats import gamma, invgamma
-    except ImportError:
-        raise MissingExtra("scipy, which fits distributions,", "science") from None
+    stats = optional_module("scipy.stats", "scipy, which fits distributions,", "science")
+    gamma, invgamma = stats.gamma, stats.invgamma
     times = np.repeat(np.arange(len(counts), dtype=np.float64), counts.astype(np.int64))
     shape, _, inverse_scale = gamma.fit(
         1.0 / times, floc=0.0

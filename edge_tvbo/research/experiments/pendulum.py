@@ -28,8 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from edge_tvbo.errors import MissingExtra
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.plugins import optional_module
 
 LOWER: Array = np.array([-3.0, -6.0, -50.0, -4.0])  # gains on s, s', φ, φ'; [ET] Table 7
 UPPER: Array = np.array([-2.0, -4.0, -25.0, -2.0])
@@ -126,10 +126,8 @@ def optimum(friction: float) -> tuple[Array, float]:
     MissingExtra
         If scipy is not installed.
     """
-    try:
-        from scipy.optimize import minimize
-    except ImportError:
-        raise MissingExtra("scipy, which finds the best controller,", "science") from None
+    what = "scipy, which finds the best controller,"
+    minimize = optional_module("scipy.optimize", what, "science").minimize
     width = UPPER - LOWER
 
     def loss(unit: Array) -> float:

@@ -1,12 +1,12 @@
 """Statistics of experiments: means over runs, paired tests, differences from published values."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from edge_tvbo.errors import MissingExtra
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.plugins import optional_module
 from edge_tvbo.research.experiments.base import (
     Cell,
     Expectation,
@@ -55,6 +55,11 @@ def standard_errors_apart(cell: Cell, published: PublishedValue) -> float | None
     return (cell.mean - published.mean) / error if error > 0 else None
 
 
+def scipy_stats() -> Any:
+    """Return the module `scipy.stats`, for tests; raise `MissingExtra` without scipy."""
+    return optional_module("scipy.stats", "scipy, which tests differences,", "science")
+
+
 class PairedTest(NamedTuple):
     """A t-test of the hypothesis that the mean of paired differences is 0.
 
@@ -81,10 +86,7 @@ def paired_test(differences: Array) -> PairedTest:
     MissingExtra
         If scipy is not installed.
     """
-    try:
-        from scipy.stats import t as student
-    except ImportError:
-        raise MissingExtra("scipy, which tests differences,", "science") from None
+    student = scipy_stats().t
     n, mean = len(differences), float(np.mean(differences))
     error = float(np.std(differences, ddof=1)) / n**0.5 if n > 1 else 0.0
     if error == 0.0 or np.ptp(differences) <= ROUNDING * np.abs(differences).max():

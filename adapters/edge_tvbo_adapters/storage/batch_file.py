@@ -5,10 +5,13 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+import msgspec
 
 from edge_tvbo.errors import DataError
 
+Decoded = TypeVar("Decoded")
 MAX_BATCH_SIZE = 2**26  # bytes of one batch, uncompressed
 DAMAGE_ERRORS = (  # SQLITE_ERROR occurs if a table differs from the schema
     sqlite3.SQLITE_ERROR,
@@ -73,12 +76,21 @@ def pragma_value(connection: sqlite3.Connection, name: str) -> int:
     return value
 
 
-def decompressed(blob: bytes) -> bytes:
-    """Return the JSON of a database batch, cut off after `MAX_BATCH_SIZE` bytes.
+def encoded(batch: object) -> bytes:
+    """Return a batch as the blob that the database stores."""
+    return zlib.compress(msgspec.json.encode(batch))
 
-    Raises `TypeError` or `zlib.error` if `blob` is no batch.
+
+def decoded(blob: bytes, kind: type[Decoded], what: str) -> Decoded:
+    """Return the batch in a `blob` of the database; at most `MAX_BATCH_SIZE` bytes are decoded.
+
+    Raises `DataError`, which names `what` the batch contains, if the blob is not a batch.
     """
-    return zlib.decompressobj().decompress(blob, MAX_BATCH_SIZE)
+    try:
+        content = zlib.decompressobj().decompress(blob, MAX_BATCH_SIZE)
+        return msgspec.json.decode(content, type=kind)
+    except (TypeError, ValueError, RecursionError, zlib.error) as error:
+        raise DataError(f"A batch of {what} cannot be decoded: {error}.") from error
 
 
 @decodable_errors()

@@ -4,17 +4,14 @@ If several batches contain an entry of the same interval, the entry in the last 
 Batches are ordered by `id`, because the interval numbers restart if the daemon loses its state.
 """
 
-import zlib
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
-import msgspec
-
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.history import HistoryEntry
 from edge_tvbo_adapters.storage.batch_db import Batch, BatchDatabase
-from edge_tvbo_adapters.storage.batch_file import TABLE, Kind, decompressed
+from edge_tvbo_adapters.storage.batch_file import TABLE, Kind, decoded, encoded
 
 HISTORY = Kind(
     "history",
@@ -59,7 +56,7 @@ def packed(entries: Sequence[HistoryEntry]) -> Iterator[Batch]:
     for field, group in groupby(sorted(entries, key=field_of), key=field_of):
         batch = list(group)
         numbers = [each.decision.interval for each in batch]
-        yield field, min(numbers), max(numbers), zlib.compress(msgspec.json.encode(batch))
+        yield field, min(numbers), max(numbers), encoded(batch)
 
 
 def unpacked(blob: bytes) -> list[HistoryEntry]:
@@ -67,10 +64,7 @@ def unpacked(blob: bytes) -> list[HistoryEntry]:
 
     Raises `DataError` if the row cannot be decoded or is empty.
     """
-    try:
-        batch = msgspec.json.decode(decompressed(blob), type=list[HistoryEntry])
-    except (TypeError, ValueError, RecursionError, zlib.error) as error:
-        raise DataError(f"A batch of the history cannot be decoded: {error}.") from error
+    batch = decoded(blob, list[HistoryEntry], "the history")
     if not batch:
         raise DataError("A batch of the history is empty.")
     return batch

@@ -10,7 +10,6 @@ file.
 
 import logging
 import sqlite3
-import zlib
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -27,7 +26,8 @@ from edge_tvbo_adapters.storage.batch_db import Batch, BatchDatabase
 from edge_tvbo_adapters.storage.batch_file import (
     TABLE,
     Kind,
-    decompressed,
+    decoded,
+    encoded,
     is_damage,
     open_for_reading,
 )
@@ -137,8 +137,7 @@ def packed(readings: Sequence[RecordedReading]) -> Iterator[Batch]:
             sensors=list(index),
             unit=unit,
         )
-        blob = zlib.compress(msgspec.json.encode(columns))
-        yield field, times[0] // 1000, times[-1] // 1000, blob
+        yield field, times[0] // 1000, times[-1] // 1000, encoded(columns)
 
 
 def unpacked(blob: bytes) -> ReadingBatch:
@@ -146,10 +145,7 @@ def unpacked(blob: bytes) -> ReadingBatch:
 
     Raises `DataError` if the row cannot be decoded.
     """
-    try:
-        columns = msgspec.json.decode(decompressed(blob), type=ReadingBatch)
-    except (TypeError, ValueError, RecursionError, zlib.error) as error:
-        raise DataError(f"A batch of readings cannot be decoded: {error}.") from error
+    columns = decoded(blob, ReadingBatch, "readings")
     if not len(columns.value) == len(columns.sensor) == 1 + len(columns.later):
         raise DataError("A batch of readings cannot be decoded: its columns differ in length.")
     if not all(0 <= index < len(columns.sensors) for index in columns.sensor):

@@ -46,7 +46,11 @@ MOVING = {
 PACKAGE = """
 from edge_tvbo import SensorField
 from edge_tvbo.research.problems import GridTruth
+from edge_tvbo.errors import DataError
 import numpy as np
+
+def silted():
+    raise DataError("all readings are equal")
 
 class Tides:
     field = SensorField(("a", "b", "c"), np.eye(3), 0.01)
@@ -67,6 +71,7 @@ def installed(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pier-problems\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
         "[edge_tvbo.problems]\ntides = pier_problems:Tides\nfaulty = pier_problems:SensorField\n"
+        "silted = pier_problems:silted\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     plugins._entry_points.cache_clear()
@@ -266,5 +271,7 @@ def test_unusable_problems_are_named(installed):
         load_problem("tide")
     with pytest.raises(ConfigError, match="The problem 'faulty' cannot be built: TypeError"):
         load_problem("faulty")
+    with pytest.raises(ConfigError, match="The problem 'silted' cannot be built: DataError: all "):
+        load_problem("silted")
     assert isinstance(load_problem("tides").field, SensorField)
     assert isinstance(load_problem("levy-4").field, BoxField)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from edge_tvbo.errors import ConfigError, EdgeTvboError
+from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.arm_space import Arm
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.plugins import Registry
@@ -114,7 +114,7 @@ def load_problem(name: str) -> Problem:
     make = PROBLEMS.load(name)
     try:
         problem = make()
-    except EdgeTvboError:
+    except (ConfigError, MissingExtra):
         raise
     except Exception as error:  # a function of another package can raise any error
         found = f"{type(error).__name__}: {error}"

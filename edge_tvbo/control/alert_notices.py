@@ -2,16 +2,22 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from heapq import nlargest
+from math import floor
 
-from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.control.alerts import AlertMonitor
+from edge_tvbo.control.fault_detection import FaultDetector
 from edge_tvbo.control.hotspots import HotspotFinder
+from edge_tvbo.control.quantities import Quantities
 from edge_tvbo.control.reading_filter import ReadingFilter
 from edge_tvbo.messages.documents import Alert, Notice
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.models.field import SensorField
 
 LocalTime = Callable[[float], datetime]  # returns the local time of a time in s since 1970
+MAX_READINGS = 5  # readings named in the text of an alert; further readings are only counted
+MAX_PUBLISHED_READINGS = 100  # readings in an alert's document, which must fit in one message
 
 
 def in_utc(at: float) -> datetime:
@@ -53,61 +59,99 @@ class QuietHours:
 class AlertNotices:
     """Announces when the alert of one field begins, and when it is over.
 
+    In the quiet hours, nothing is announced. When these hours are over, the beginning or the end of
+    the alert is announced, unless the alert has both begun and ended in these hours.
+
     Parameters
     ----------
-    monitor : AlertMonitor
-        The state of the alert.
+    settings : AlertSettings
+        The threshold and the quiet hours.
+    field : SensorField
+        The field.
     hotspots : HotspotFinder
         Finds the hot spot.
+    faults : FaultDetector
+        Knows the readings that are not used.
     readings : ReadingFilter
         The last reading of each sensor.
-    quiet : QuietHours
-        The hours in which nothing is announced. When the hours are over, the beginning or the end
-        of the alert is announced, unless the alert has both begun and ended in these hours.
     names : mapping
-        Readable names of sensors, by their ids.
+        Readable names of sensors, by their ids, if they differ from the ids.
+    local_time : callable
+        Returns the local time of a time in s since 1970.
     """
 
     def __init__(
         self,
-        monitor: AlertMonitor,
-        hotspots: HotspotFinder,
-        readings: ReadingFilter,
-        quiet: QuietHours,
-        names: Mapping[str, str],
-    ) -> None:
-        self.monitor = monitor
-        self._hotspots = hotspots
-        self._readings = readings
-        self._quiet = quiet
-        self._names = names
-        self.is_delayed = False  # whether quiet hours delay a notice
-
-    @classmethod
-    def from_settings(
-        cls,
-        settings: ControllerSettings,
+        settings: AlertSettings,
         field: SensorField,
         hotspots: HotspotFinder,
+        faults: FaultDetector,
         readings: ReadingFilter,
+        names: Mapping[str, str],
         local_time: LocalTime,
-    ) -> "AlertNotices | None":
-        """Return the alert notices of a field; None if the field has no threshold."""
-        alert = settings.alert
-        if alert is None:
-            return None
-        monitor, quiet = AlertMonitor(field, alert), QuietHours(alert.quiet, local_time)
-        return cls(monitor, hotspots, readings, quiet, settings.sensor_names)
+    ) -> None:
+        self.monitor = AlertMonitor(field, settings)
+        self.is_delayed = False  # whether quiet hours delay a notice
+        self._field = field
+        self._hotspots = hotspots
+        self._faults = faults
+        self._readings = readings
+        self._names = names
+        self._quiet = QuietHours(settings.quiet, local_time)
+        self._quantities = Quantities(field)
 
     def document(self, at: float) -> Alert | None:
-        """Return the document about the alert at time `at`; see `HotspotFinder.alert`."""
-        return self._hotspots.alert(self.monitor, at, self._readings.values, self._names)
+        """Return the alert and its hot spot at time `at`, in s since 1970, for users.
 
-    def text(self) -> str | None:
-        """Return the text of the alert; None if there is no alert."""
-        if not self.monitor.active:
-            return None
-        return self._hotspots.alert_text(self.monitor, self._readings.values, self._names)
+        If the model has no readings yet, the result depends on the alert. If the alert is active,
+        the result contains the hot spot of the prior; otherwise, the result is None.
+        """
+        monitor, quantities = self.monitor, self._quantities
+        hottest = self._hotspots.hottest()
+        if hottest is None:
+            if not monitor.active:
+                return None
+            hottest = self._hotspots.argmax_mean(-1)
+        figures = quantities.figures(hottest.mean, hottest.std)
+        return Alert(
+            at=rfc3339(at),
+            active=monitor.active,
+            since=rfc3339(monitor.since) if monitor.since else None,
+            threshold=monitor.threshold,
+            release=round(monitor.release, quantities.digits),
+            sensor=hottest.sensor,
+            value=figures.mean,
+            std=figures.std,
+            probability=round(monitor.probability(hottest.mean, hottest.std), 3),
+            readings=self._most_extreme(self._causes()),
+            unit=self._field.unit,
+            text=self.text(),
+        )
+
+    def text(self) -> str:
+        """Return the text of the alert: whether there is an alert, and why."""
+        monitor, quantities, hottest = self.monitor, self._quantities, self._hotspots.hottest()
+        side = "above" if self._field.objective == "max" else "below"
+        unit = f" {self._field.unit}" if self._field.unit else ""
+        limit = f"for values {side} {monitor.threshold:.12g}{unit}"
+        hotspot = "no hot spot is estimated before the next reading"
+        probable = ""
+        if hottest is not None:
+            name = self._name(hottest.sensor)
+            figures = quantities.figures(hottest.mean, hottest.std)
+            percent = min(99, floor(100.0 * monitor.probability(hottest.mean, hottest.std)))
+            hotspot = f"{name} is estimated at {quantities.estimate(figures)}"
+            probable = f", {side} the threshold with {percent} % probability"
+        if not monitor.active:
+            return f"No alert {limit}; {hotspot}"
+        until = quantities.text(round(monitor.release, quantities.digits))
+        sent = [
+            f"{self._name(sensor)} sent {quantities.text(value)}"
+            for sensor, value in self._causes().items()
+        ]
+        if len(sent) > MAX_READINGS:
+            sent = [*sent[:MAX_READINGS], f"{len(sent) - MAX_READINGS} more sensors"]
+        return f"Alert {limit}, until {until}: {', '.join(sent) or hotspot + probable}"
 
     def is_overdue(self, at: float) -> bool:
         """Return whether quiet hours have delayed an alert notice, and are over at time `at`."""
@@ -136,3 +180,29 @@ class AlertNotices:
 
     def _is_quiet(self, at: float) -> bool:
         return self._readings.clock_is_set and self._quiet.includes(at)
+
+    def _causes(self) -> dict[str, float]:
+        """Return the last readings of the sensors that cause the alert, rounded.
+
+        Ignored sensors, and sensors whose readings are not used, are left out, even if the monitor
+        of the alert still counts them among the causes.
+        """
+        sensors, values = self._field.sensors, self._readings.values
+        digits, hidden = self._quantities.digits, self._hotspots.hidden()
+        beyond = [arm for arm in self.monitor.arms_beyond() if not hidden[arm]]
+        arms = [arm for arm in beyond if not self._faults.is_unused(arm)]
+        return {sensors[arm]: round(values[arm], digits) + 0.0 for arm in arms}  # no minus zero
+
+    def _most_extreme(self, readings: dict[str, float]) -> dict[str, float]:
+        """Return the most extreme of the readings that cause an alert.
+
+        At most `MAX_PUBLISHED_READINGS` are returned.
+        """
+        if len(readings) <= MAX_PUBLISHED_READINGS:
+            return readings
+        sign = 1.0 if self._field.objective == "max" else -1.0
+        sensors = nlargest(MAX_PUBLISHED_READINGS, readings, key=lambda each: sign * readings[each])
+        return {sensor: readings[sensor] for sensor in sensors}
+
+    def _name(self, sensor: str) -> str:
+        return self._names.get(sensor, sensor)

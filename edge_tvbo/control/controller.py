@@ -227,7 +227,7 @@ class Controller:
     def health(self) -> FieldHealth:
         """Return the health of the field that this controller runs."""
         state = self._state
-        sensors, quantities = state.sensors, state.quantities
+        sensors, quantities, alerts = state.sensors, state.quantities, state.alerts
         return FieldHealth(
             interval=state.interval if state.interval >= 0 else None,
             selected=sensors[state.selected] if state.selected >= 0 else None,
@@ -239,7 +239,7 @@ class Controller:
                 sensors[arm]: fault_text(fault, quantities)
                 for arm, fault in state.faults.faults().items()
             },
-            alert=state.alerts.text() if state.alerts else None,
+            alert=alerts.text() if alerts and alerts.monitor.active else None,
             implausible={
                 sensors[arm]: quantities.implausible(value, state.plausible)
                 for arm, value in state.implausible.values().items()

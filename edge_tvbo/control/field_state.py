@@ -1,11 +1,11 @@
 """Field state: everything that the controller of one field stores, except the model."""
 
 from hashlib import sha256
-from math import inf, nan, sqrt
+from math import nan
 from typing import Any, Protocol
 
 from edge_tvbo.config.controller_settings import ControllerSettings
-from edge_tvbo.control.activations import Activations, ActivationsState
+from edge_tvbo.control.activations import Activations
 from edge_tvbo.control.alert_notices import AlertNotices, LocalTime
 from edge_tvbo.control.alerts import announced_alert
 from edge_tvbo.control.controller_state import MAX_REASONS, SNAPSHOT_KIND, ControllerState
@@ -17,25 +17,22 @@ from edge_tvbo.control.implausible_readings import ImplausibleReadings
 from edge_tvbo.control.live_state import LiveField
 from edge_tvbo.control.notices import ADVICE_NOTICES, NOTICES, notice_text
 from edge_tvbo.control.quantities import Quantities
-from edge_tvbo.control.reading_filter import ReadingFilter
+from edge_tvbo.control.reading_filter import ReadingFilter, plausible_range
 from edge_tvbo.control.report_times import ReportTimes
 from edge_tvbo.control.sensor_health import SensorHealth
 from edge_tvbo.control.sensor_rows import SensorRows
+from edge_tvbo.control.stored_field import StoredField, read_text
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Command, Notify, Reject
 from edge_tvbo.messages.documents import Notice, NoticeKind
 from edge_tvbo.messages.formatting import may_be_same_unit, rfc3339
-from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.fingerprint import Fingerprint
 from edge_tvbo.models.snapshot import (
     MAX_COUNT,
     decode_snapshot,
     encode_snapshot,
     encode_struct,
-    read_bytes,
-    read_count,
     read_names,
-    read_number,
 )
 from edge_tvbo.policy.base import Policy
 
@@ -258,49 +255,34 @@ class FieldState:
                 f"{self._unit} now."
             )
         state = decode_snapshot(SNAPSHOT_KIND, self.policy.field.fingerprint(), blob)
-        M = len(self.sensors)
-        held = ControllerState.decode(read_bytes(state, "progress"), M)
-        activations = ActivationsState.decode(state, held, M)
-        undelivered, skipped = _count(state, "undelivered"), _count(state, "skipped")
-        clock_set_forward = bool(_count(state, "clock_set_forward"))
-        ratio = self._interval_ratio(state)
-        model_time = _model_time(state)
-        recalled = read_names(state, "recalled") if "recalled" in state else None
-        resets, used = _count(state, "resets"), _used(state, held)
-        removed_alert = {} if self.alerts else announced_alert(state, len(self.sensors))
+        stored = StoredField.decode(state, len(self.sensors))
+        held = stored.held
+        removed_alert = self._alert_removed_since(state)
         self.filter.check(*held.filter_state)
         parts = self._parts(state)
         parts += [self.energy] if self.energy and "energy" in state else []
         for part in parts:
             part.check(state)
-        self.policy.restore(read_bytes(state, "policy"))
-        self.policy.resets = max(resets, self.policy.resets)  # a policy may not store them
+        self.policy.restore(stored.policy)
+        self.policy.resets = max(stored.resets, self.policy.resets)  # a policy may not store them
         for part in parts:
             part.restore(state)
-        self._restore_sensors(held)
-        self._restore_counters(held, undelivered)
-        self.interval, self.skipped = held.interval, skipped
-        self.used = held.interval + skipped if used is None else used
-        self._used_before = used
-        self.began = held.began
-        self.selected = held.selected
-        self.model_time, self.clock_set_forward = model_time, clock_set_forward
+        self._restore_readings(held)
+        self.interval, self.began, self.selected = held.interval, held.began, held.selected
+        self.used = held.interval + stored.skipped if stored.used is None else stored.used
         self.timeout_counts = False  # a reply may have been lost
-        self.activations.restore(activations)
-        self._scale_intervals(ratio)
+        self.activations.restore(stored.activations)
+        self._restore_whole(stored, removed_alert)
         if not self.recommends and "own_count" in state:
             self.activations.end_all()  # in the mode "advise", these sensors were only recommended
-        if recalled is not None:
+        if stored.recalled is not None:
             self.activations.undelivered = [
-                self.arms[name] for name in recalled if name in self.arms
+                self.arms[name] for name in stored.recalled if name in self.arms
             ]
         else:  # the snapshot is of an old version, or no reply is awaited
             self.activations.undelivered = self._undelivered_after_restart()
         self.activations.resumed = list(self.activations.awaited)
-        self._unit = self._unit or _unit(state)
-        self.former_unit = _unit(state, "former_unit")
-        self.charged_before = _charges_energy(state)
-        self._removed_alert = removed_alert
+        self._unit = self._unit or stored.unit
 
     def restore_partial(self, blob: bytes) -> int:
         """Restore the field state partly, from a snapshot of another model or other sensors.
@@ -312,19 +294,11 @@ class FieldState:
         nothing about single sensors is restored, except which sensors are ignored.
         """
         state = decode_snapshot(SNAPSHOT_KIND, None, blob)
-        held = ControllerState.decode(read_bytes(state, "progress"), MAX_COUNT)
-        begun = ActivationsState.decode(state, held, MAX_COUNT).begun
-        undelivered, skipped = _count(state, "undelivered"), _count(state, "skipped")
-        clock_set_forward = bool(_count(state, "clock_set_forward"))
-        ratio = self._interval_ratio(state)
-        model_time = _model_time(state)
-        resets, used = _count(state, "resets"), _used(state, held)
-        policy = read_bytes(state, "policy")
-        removed_alert = {} if self.alerts else announced_alert(state, len(self.sensors))
+        stored = StoredField.decode(state, MAX_COUNT)
+        removed_alert = self._alert_removed_since(state)
         changed_from = self._former_unit(state)
-        self.former_unit = changed_from or _unit(state, "former_unit")
         parts: list[Stored] = [self.ignored]
-        own = state
+        own, held = state, stored.held
         if "sensors" in state:
             rows = SensorRows(read_names(state, "sensors"), self.sensors)
             own, held = rows.pick(state), rows.pick_readings(held)
@@ -339,22 +313,17 @@ class FieldState:
         for part in parts:
             part.restore(own)
         if "sensors" in state:
-            self._restore_sensors(held)
-        self._restore_counters(held, undelivered)
-        self.activations.begun = begun
-        self._scale_intervals(ratio)
-        self.policy.resets = resets
-        self.model_time, self.clock_set_forward = model_time, clock_set_forward
-        self.skipped = skipped
-        self._used_before = used
-        self.charged_before = _charges_energy(state)
-        self._removed_alert = removed_alert
+            self._restore_readings(held)
+        self.activations.begun = stored.activations.begun
+        self._restore_whole(stored, removed_alert)
+        self.policy.resets = stored.resets
         if changed_from:
+            self.former_unit = changed_from
             if self.alerts:
                 self.alerts.monitor.forget_values()
             return 0
-        self._unit = self._unit or _unit(state)
-        return self.policy.restore_sensors(policy)
+        self._unit = self._unit or stored.unit
+        return self.policy.restore_sensors(stored.policy)
 
     def reserve_numbers(self, interval: int, passed: int = 0) -> None:
         """Treat all interval numbers up to `interval` as used, and continue the back-offs.
@@ -387,25 +356,25 @@ class FieldState:
             if arm in activations.undelivered or arm not in activations.resumed
         ]
 
-    def _interval_ratio(self, state: dict[str, Any]) -> float:
-        """Return the interval length in `state` divided by the field's present interval length.
+    def _restore_whole(self, stored: StoredField, removed_alert: dict[str, Any]) -> None:
+        """Restore what concerns the field as a whole, after its activations and its energy."""
+        held = stored.held
+        self.paused, self.last_reset, self.rejected = held.paused, held.last_reset, held.refused
+        self.replies, self.timeouts = held.answered, held.missed
+        self.undelivered, self.skipped = stored.undelivered, stored.skipped
+        self.model_time, self.clock_set_forward = stored.model_time, stored.clock_set_forward
+        self.former_unit, self.charged_before = stored.former_unit, stored.charges_energy
+        self._used_before, self._removed_alert = stored.used, removed_alert
+        self._scale_intervals(stored.interval_s)
 
-        Return 1 if one of the lengths is unknown, because the interval is "on-reading" or the state
-        is of an old version.
+    def _scale_intervals(self, former: float | None) -> None:
+        """Convert restored numbers of intervals to the field's present interval length.
+
+        `former` is the stored length in s. If one of the lengths is unknown, nothing changes. The
+        back-offs are converted later, by `reserve_numbers`.
         """
         now = self.settings.interval_s
-        before = read_number(state, "interval_s") if "interval_s" in state else now
-        if before is not None and before <= 0.0:
-            raise SnapshotError("The snapshot's 'interval_s' is not positive.")
-        return before / now if before and now else 1.0
-
-    def _scale_intervals(self, ratio: float) -> None:
-        """Convert restored numbers of intervals in the field state to the present interval length.
-
-        `ratio` is the former length divided by the present length. The back-offs are converted
-        later, by `reserve_numbers`.
-        """
-        self._backoff_ratio = ratio
+        ratio = self._backoff_ratio = former / now if former and now else 1.0
         if ratio == 1.0:
             return
         self.activations.scale_begun(ratio)
@@ -414,7 +383,7 @@ class FieldState:
 
     def _former_unit(self, state: dict[str, Any]) -> str:
         """Return the unit of the values in `state`, or "" if the field has the same unit."""
-        former = _unit(state)
+        former = read_text(state, "unit")
         return "" if may_be_same_unit(former, self._unit) else former
 
     def _parts(self, state: dict[str, Any]) -> list[Stored]:
@@ -446,78 +415,19 @@ class FieldState:
         values = enumerate(self.filter.values)
         return [nan if self.faults.is_unused(arm) else value for arm, value in values]
 
-    def _restore_sensors(self, held: ControllerState) -> None:
+    def _restore_readings(self, held: ControllerState) -> None:
         """Restore the last readings in the field state."""
         self.filter.restore(*held.filter_state)
         self.implausible.apply_range(*self.plausible)
         if self.alerts:
             self.alerts.monitor.apply_settings(self.used_values())
 
-    def _restore_counters(self, held: ControllerState, undelivered: int) -> None:
-        """Restore the pause and the counters of the field state."""
-        self.paused = held.paused
-        self.replies, self.timeouts, self.undelivered = held.answered, held.missed, undelivered
-        self.last_reset, self.rejected = held.last_reset, dict(held.refused)
-
-
-def _unit(state: dict[str, Any], key: str = "unit") -> str:
-    """Return the unit of the values in a field's snapshot; "" if the snapshot names no unit."""
-    unit = state.get(key, "")
-    if not isinstance(unit, str):
-        raise SnapshotError(f"The snapshot's '{key}' is not a text.")
-    return unit
-
-
-def _charges_energy(state: dict[str, Any]) -> bool:
-    """Return whether the field whose snapshot is `state` charged activations to energy budgets.
-
-    It did not if it had no energy settings, or if it only recommended sensors (mode "advise").
-    """
-    return "energy" in state and "own_count" not in state
+    def _alert_removed_since(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the announced alert in `state` if the field has no alert settings any more."""
+        return {} if self.alerts else announced_alert(state, len(self.sensors))
 
 
 def _without_values(state: dict[str, Any]) -> dict[str, Any]:
     """Return a field state without the faults and the implausible readings of its sensors."""
     names = ("fault_", "implausible_")
     return {name: value for name, value in state.items() if not name.startswith(names)}
-
-
-def _count(state: dict[str, Any], key: str) -> int:
-    """Return a count in the snapshot of a field state; 0 if the snapshot does not contain it."""
-    return read_count(state, key) if key in state else 0
-
-
-def _used(state: dict[str, Any], held: ControllerState) -> int | None:
-    """Return the highest used number in the snapshot of a field state; None if it is unknown.
-
-    `held` is the controller state in the snapshot. A snapshot of an old version does not contain
-    the numbers that were reserved after its last interval.
-    """
-    if held.interval < 0 and "used" not in state:
-        return None
-    return max(held.interval + _count(state, "skipped"), _count(state, "used"))
-
-
-def _model_time(state: dict[str, Any]) -> float | None:
-    """Return the time to which the model was advanced, from a snapshot of a field state.
-
-    Return None before the first interval, and for the snapshot of an old version.
-    """
-    return read_number(state, "model_time") if "model_time" in state else None
-
-
-def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
-    """Return the lowest and the highest plausible reading for a field state, in the field's unit.
-
-    Unless the settings contain the range, it is a multiple of the field's standard deviation. This
-    standard deviation is taken to be at least one model unit. The reason is that the kernel of a
-    trained field describes only the deviations from the sensors' means, and these deviations can be
-    small. The kernel does not describe the differences between these means.
-
-    On a log scale, a reading above the highest value that the scale can represent is implausible.
-    """
-    if isinstance(settings.plausible, tuple):
-        lowest, highest = settings.plausible
-        return lowest, min(highest, field.bounds(inf)[1])
-    std = max(1.0, sqrt(field.kernel.diagonal().max()))
-    return field.bounds(settings.plausible * std)

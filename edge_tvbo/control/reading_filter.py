@@ -1,12 +1,14 @@
 """Reading filter: rejects readings that are implausible, duplicate, too old or in the future."""
 
 from collections.abc import Iterator
-from math import inf, isfinite, isnan, nan
+from math import inf, isfinite, isnan, nan, sqrt
 
+from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import Reading
 from edge_tvbo.messages.formatting import YEAR_1, YEAR_9999
+from edge_tvbo.models.field import SensorField
 
 DUPLICATE_WINDOW_S = 2.0  # between the arrivals of two equal readings; see `_is_duplicate`
 
@@ -158,3 +160,20 @@ def _is_column(column: list[float], sensors: int, never: float) -> bool:
     """
     known = [each for each in column if not (isnan(each) if isnan(never) else each == never)]
     return len(column) == sensors and all(map(isfinite, known))
+
+
+def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
+    """Return the lowest and the highest plausible reading of a field, in the field's unit.
+
+    Unless the settings contain the range, it is a multiple of the field's standard deviation. This
+    standard deviation is taken to be at least one model unit. The reason is that the kernel of a
+    trained field describes only the deviations from the sensors' means, and these deviations can be
+    small. The kernel does not describe the differences between these means.
+
+    On a log scale, a reading above the highest value that the scale can represent is implausible.
+    """
+    if isinstance(settings.plausible, tuple):
+        lowest, highest = settings.plausible
+        return lowest, min(highest, field.bounds(inf)[1])
+    std = max(1.0, sqrt(field.kernel.diagonal().max()))
+    return field.bounds(settings.plausible * std)

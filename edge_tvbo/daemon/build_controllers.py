@@ -15,7 +15,7 @@ from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.control.alert_notices import LocalTime
 from edge_tvbo.control.alerts import check_levels
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.control.field_state import plausible_range
+from edge_tvbo.control.reading_filter import plausible_range
 from edge_tvbo.errors import Code, ConfigError, MissingExtra, Mistake, SettingErrors
 from edge_tvbo.messages.formatting import listed, may_be_same_unit, season_text
 from edge_tvbo.models import spatial_kernels

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.controllers import controller_settings
 
 from edge_tvbo.control.controller import Controller
+from edge_tvbo.control.controller_state import SNAPSHOT_KIND
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Ending, Notify, Record
 from edge_tvbo.messages.events import (
@@ -20,6 +21,7 @@ from edge_tvbo.messages.events import (
     Reading,
 )
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
 from edge_tvbo.policy import make_policy
 
 NAMES = ("a", "b", "c")
@@ -242,3 +244,15 @@ def test_a_backoff_is_not_shortened_by_numbers_that_a_kill_skips(restore, restar
         controller.reserve_numbers(before.used + reserved)
 
     assert intervals_until_selected("a", controller) == expected
+
+
+def test_a_snapshot_whose_former_unit_is_no_text_changes_nothing():
+    one, other = controller_of(), controller_of()
+    run(one, [(21.0, None), (22.0, 1)])
+    state = decode_snapshot(SNAPSHOT_KIND, None, one.snapshot())
+    fingerprint = one.policy.field.fingerprint()
+    invalid = encode_snapshot(SNAPSHOT_KIND, fingerprint, state | {"former_unit": 5})
+    before = other.snapshot()
+    with pytest.raises(SnapshotError, match="'former_unit' is not a text"):
+        other.restore(invalid)
+    assert other.snapshot() == before

@@ -36,8 +36,7 @@ has on average at most one false alarm in e^h readings (Lorden 1971). So with fo
 sensor with one reading in each interval has at most one false alarm in a year.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from math import log, sqrt
 from typing import Any, Literal
 
@@ -48,6 +47,7 @@ from numpy.typing import NDArray
 from edge_tvbo.control.facts import Compared, Excluded, Fault, FaultKind
 from edge_tvbo.control.fault_evidence import PRIOR_SQUARES, FaultEvidence, PredictedReading
 from edge_tvbo.control.fault_statistics import FaultStatistics
+from edge_tvbo.control.sensor_arrays import arrays_of, load_arrays
 from edge_tvbo.control.sensor_health import retry_after
 from edge_tvbo.control.units import OTHER_UNITS
 from edge_tvbo.errors import SnapshotError
@@ -64,7 +64,7 @@ FIRST_RETRY_INTERVALS = 16  # intervals until a faulty sensor is tried again
 MAX_FAULTY_SHARE = 1 / 3  # with more faulty sensors, the model would be wrong, not the sensors
 MIN_SENSORS = 3  # with fewer sensors, there is nothing to compare with
 KINDS: tuple[FaultKind, ...] = ("stuck", "drift", "spikes", "unit")
-BY_DIRECTION = ("drift", "drift_since", "drift_count")  # (2, M) in snapshots
+BY_DIRECTION = ("fault_drift", "fault_drift_since", "fault_drift_count")  # (2, M) in snapshots
 
 
 class FaultTestResult(msgspec.Struct, frozen=True):
@@ -413,8 +413,9 @@ class FaultDetector:
         In the mode "off", the stored faults and evidence are not restored.
         """
         known = self._completed(state)
-        _load(self._evidence, known)
-        _load(self._faults, known)
+        rows = known | {name: known[name].T for name in BY_DIRECTION}
+        load_arrays("fault_", self._evidence, rows)
+        load_arrays("fault_", self._faults, rows)
         self._autocorrelations = np.array([each.autocorrelation for each in self._evidence])
         self._usual.restore(known["fault_pool"])
         self._faulty = {arm for arm in self._sensors if self._faults[arm].kind}
@@ -440,30 +441,11 @@ class FaultDetector:
         newest = np.zeros(len(self._sensors), np.int64)
         if self._newest >= 0:
             newest[self._newest] = 1
+        evidence = arrays_of("fault_", self._evidence)
         return {
-            **_arrays(self._evidence),
-            **_arrays(self._faults),
+            **evidence,
+            **{name: evidence[name].T.copy() for name in BY_DIRECTION},
+            **arrays_of("fault_", self._faults),
             "fault_newest": newest,
             "fault_pool": self._usual.array(),
         }
-
-
-def _arrays(sensors: Sequence[FaultEvidence] | Sequence[SensorFault]) -> dict[str, NDArray[Any]]:
-    """Return a dict of arrays for a snapshot, one for each attribute of the fault states."""
-    arrays = {}
-    for each in fields(sensors[0]):
-        dtype = np.int64 if each.type in (int, list[int]) else np.float64
-        array = np.array([getattr(sensor, each.name) for sensor in sensors], dtype)
-        arrays[f"fault_{each.name}"] = array.T.copy() if each.name in BY_DIRECTION else array
-    return arrays
-
-
-def _load(
-    sensors: Sequence[FaultEvidence] | Sequence[SensorFault], state: dict[str, NDArray[Any]]
-) -> None:
-    """Set the attributes of all fault states in `sensors` to the values of a checked state."""
-    for each in fields(sensors[0]):
-        array = state[f"fault_{each.name}"]
-        values = (array.T if each.name in BY_DIRECTION else array).tolist()
-        for sensor, value in zip(sensors, values, strict=True):
-            setattr(sensor, each.name, value)

@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.control.facts import Silence
+from edge_tvbo.control.sensor_arrays import arrays_of, load_arrays
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import check_arrays
 
@@ -382,9 +383,9 @@ class ReportTimes:
         """Restore the usual report times and the silences from a checked state."""
         self._arms, self._listening = [], False
         self._latest = float(state["silence_at"][0]) if "silence_at" in state else -inf
+        load_arrays("own_", [each.own for each in self._sensors], state)
+        load_arrays("recommended_", [each.recommended for each in self._sensors], state)
         for arm, each in enumerate(self._sensors):
-            each.own = _usual_time("own", state, arm)
-            each.recommended = _usual_time("recommended", state, arm)
             each.since = each.last = -inf
             each.away = each.unanswered = 0.0
             if "silence_at" in state:
@@ -394,8 +395,8 @@ class ReportTimes:
                 each.unanswered = float(state["silence_unanswered"][arm])
 
     def _usual_times(self) -> dict[str, NDArray[Any]]:
-        own = _arrays("own", [each.own for each in self._sensors])
-        return own | _arrays("recommended", [each.recommended for each in self._sensors])
+        own = arrays_of("own_", [each.own for each in self._sensors])
+        return own | arrays_of("recommended_", [each.recommended for each in self._sensors])
 
     def _silences(self) -> dict[str, NDArray[Any]]:
         """Return, for a snapshot, how long each sensor has been silent at `_latest`."""
@@ -417,18 +418,3 @@ class ReportTimes:
 def _median(times: list[float]) -> float:
     """Return the median of report `times`, or the higher of two middle times; 0 without times."""
     return sorted(times)[len(times) // 2] if times else 0.0
-
-
-def _arrays(name: str, usual: Sequence[UsualTime]) -> dict[str, NDArray[Any]]:
-    """Return usual report times as arrays for a snapshot; the keys begin with `name`."""
-    return {
-        f"{name}_count": np.array([each.count for each in usual], np.int64),
-        f"{name}_mean": np.array([each.mean for each in usual]),
-        f"{name}_deviation": np.array([each.deviation for each in usual]),
-    }
-
-
-def _usual_time(name: str, state: dict[str, Any], arm: int) -> UsualTime:
-    """Return the usual report time of `arm` from a checked state."""
-    count, mean, deviation = (state[f"{name}_{key}"] for key in ("count", "mean", "deviation"))
-    return UsualTime(int(count[arm]), float(mean[arm]), float(deviation[arm]))

@@ -19,9 +19,9 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edge_tvbo.control.ignored_sensors import IgnoredSensors
+from edge_tvbo.control.sensor_arrays import arrays_of, load_arrays
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import check_arrays, read_count
 from edge_tvbo.numerics.types import Mask
@@ -31,24 +31,21 @@ MAX_TIMEOUTS = 8  # after this many time-outs in a row, any sensor is unresponsi
 PRIOR_REPLIES, PRIOR_LOSSES = 4.0, 1.0
 ROUNDING = 1e-9  # largest rounding error of the length of a back-off, in intervals
 REMEMBERED_REPLIES = 50.0  # approximate limit of the sum of `replies` and `losses`
-LATER = {  # arrays that are missing from the snapshots of old versions
-    "timeouts": np.int64,
-    "replies": np.float64,
-    "losses": np.float64,
-    "implausible_reply": np.int64,
-}
-STORED = {"misses": np.int64, "retry": np.int64, **LATER}
+LATER = ("timeouts", "replies", "losses", "implausible_reply")  # not stored by old versions
 
 
 @dataclass(slots=True)
 class SensorRecord:
-    """Health record of one sensor: its time-outs, replies and back-off."""
+    """Health record of one sensor: its time-outs, replies and back-off.
 
+    A snapshot contains each attribute under its name.
+    """
+
+    misses: int = 0  # back-offs in a row
+    retry: int = 0  # first interval in which the sensor is eligible again
     timeouts: int = 0  # time-outs in a row; no longer counted while the sensor is unresponsive
     replies: float = 0.0  # old replies fade
     losses: float = 0.0
-    misses: int = 0  # back-offs in a row
-    retry: int = 0  # first interval in which the sensor is eligible again
     implausible_reply: bool = False  # whether its last reply was implausible
 
 
@@ -199,7 +196,7 @@ class SensorHealth:
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the sensors' health, for `check` and `restore`."""
-        arrays = self._arrays()
+        arrays = arrays_of("", self._sensors)
         if not arrays["implausible_reply"].any():
             del arrays["implausible_reply"]
         return {"turn": self._turn + 1, **arrays}
@@ -207,7 +204,7 @@ class SensorHealth:
     def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` unless `state` is a valid state of the sensors' health."""
         state = self._completed(state)
-        check_arrays(self._arrays(), state)
+        check_arrays(arrays_of("", self._sensors), state)
         misses, retry = state["misses"], state["retry"]
         if (misses < 0).any() or (retry < 0).any() or retry[misses == 0].any():
             raise SnapshotError("The snapshot's counts of time-outs are invalid.")
@@ -218,10 +215,7 @@ class SensorHealth:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the health of all sensors from a checked state."""
-        state = self._completed(state)
-        for name in STORED:
-            for sensor, value in zip(self._sensors, state[name].tolist(), strict=True):
-                setattr(sensor, name, value)
+        load_arrays("", self._sensors, self._completed(state))
         for sensor in self._sensors:
             sensor.timeouts = min(sensor.timeouts, MAX_TIMEOUTS)
         self._count = sum(each.misses > 0 for each in self._sensors)
@@ -234,15 +228,8 @@ class SensorHealth:
 
     def _completed(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return the health `state`, with zeros for the arrays that old versions did not store."""
-        sensors = len(self._sensors)
-        return {name: np.zeros(sensors, dtype) for name, dtype in LATER.items()} | state
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the health of all sensors as arrays, under their names in snapshots."""
-        return {
-            name: np.array([getattr(each, name) for each in self._sensors], dtype)
-            for name, dtype in STORED.items()
-        }
+        zeros = arrays_of("", [SensorRecord()] * len(self._sensors))
+        return {name: zeros[name] for name in LATER} | state
 
 
 def retry_after(before: int, interval: int, retry: int, ratio: float, max_backoff: int) -> int:

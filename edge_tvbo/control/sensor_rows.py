@@ -20,7 +20,6 @@ from edge_tvbo.models.snapshot import AnyArray, State, read_count
 
 # Arrays without one row for each sensor.
 WHOLE = ("fault_pool", "prices", "rises", "silence_at", "spent")
-COLUMNS = tuple(f"fault_{name}" for name in BY_DIRECTION)  # arrays with a column for each sensor
 
 Entry = TypeVar("Entry")
 
@@ -84,7 +83,7 @@ class SensorRows:
         )
 
     def _pick_array(self, name: str, array: AnyArray) -> AnyArray:
-        axis = 1 if name in COLUMNS else 0
+        axis = 1 if name in BY_DIRECTION else 0
         if array.ndim <= axis or array.shape[axis] != self._stored:
             raise SnapshotError(f"The snapshot's {name!r} does not have one row per sensor.")
         return np.insert(array, self._stored, 0, axis).take(self._rows, axis)

@@ -1,0 +1,31 @@
+"""Sensor arrays: what is stored about each sensor, as one array per attribute, for snapshots."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+WHOLE_NUMBERS = (int, bool, list[int])  # types of attributes that are stored as int64
+
+
+def arrays_of(prefix: str, sensors: Sequence[Any]) -> dict[str, NDArray[Any]]:
+    """Return one array for each attribute of `sensors`, the dataclass objects of M sensors.
+
+    The first axis of an array has the length M; the keys are the attributes' names after `prefix`.
+    """
+    return {
+        prefix + each.name: np.array(
+            [getattr(sensor, each.name) for sensor in sensors],
+            np.int64 if each.type in WHOLE_NUMBERS else np.float64,
+        )
+        for each in fields(sensors[0])
+    }
+
+
+def load_arrays(prefix: str, sensors: Sequence[Any], arrays: dict[str, Any]) -> None:
+    """Set the attributes of all `sensors` to the values of checked arrays, as of `arrays_of`."""
+    for each in fields(sensors[0]):
+        for sensor, value in zip(sensors, arrays[prefix + each.name].tolist(), strict=True):
+            setattr(sensor, each.name, value)

@@ -56,11 +56,6 @@ class ControllerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             self, last_at=[-inf] * M, last_received=[-inf] * M, last_value=[nan] * M
         )
 
-    @property
-    def filter_state(self) -> tuple[list[float], list[float], list[float], float]:
-        """The stored last readings, as the arguments of `ReadingFilter.restore`."""
-        return self.last_at, self.last_received, self.last_value, self.stepped
-
     def _is_valid(self, sensors: int) -> bool:
         counts = (self.answered, self.missed, *self.refused.values())
         return (

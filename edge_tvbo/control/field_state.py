@@ -78,7 +78,7 @@ class FieldState:
             field, settings.interval_s, settings.max_backoff, settings.faults
         )
         self.hotspots = HotspotFinder(policy, self.faults, self.ignored)
-        self.health = SensorHealth(M, settings.max_backoff, self.ignored)
+        self.health = SensorHealth(self.ignored, settings.max_backoff)
         self.reports = ReportTimes(M, settings.interval_s or settings.reply_timeout)
         self.energy = EnergyBudget.from_settings(settings, field.sensors)
         self.implausible = ImplausibleReadings(M)
@@ -258,7 +258,7 @@ class FieldState:
         stored = StoredField.decode(state, len(self.sensors))
         held = stored.held
         removed_alert = self._alert_removed_since(state)
-        self.filter.check(*held.filter_state)
+        self.filter.check(held)
         parts = self._parts(state)
         parts += [self.energy] if self.energy and "energy" in state else []
         for part in parts:
@@ -305,7 +305,7 @@ class FieldState:
             if changed_from:
                 own, held = _without_values(own), held.without_readings()
             parts = self._parts(own)
-            self.filter.check(*held.filter_state)
+            self.filter.check(held)
         for part in parts:
             part.check(own)
         if self.energy and "energy" in state:
@@ -417,7 +417,7 @@ class FieldState:
 
     def _restore_readings(self, held: ControllerState) -> None:
         """Restore the last readings in the field state."""
-        self.filter.restore(*held.filter_state)
+        self.filter.restore(held)
         self.implausible.apply_range(*self.plausible)
         if self.alerts:
             self.alerts.monitor.apply_settings(self.used_values())

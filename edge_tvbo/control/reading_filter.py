@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from math import inf, isfinite, isnan, nan, sqrt
 
 from edge_tvbo.config.controller_settings import ControllerSettings
+from edge_tvbo.control.controller_state import ControllerState
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import Reading
@@ -78,22 +79,16 @@ class ReadingFilter:
         self.received = [received + by for received in self.received]
         self.stepped, self.clock_is_set = at, True
 
-    def restore(
-        self, measured: list[float], received: list[float], values: list[float], stepped: float
-    ) -> None:
+    def restore(self, held: ControllerState) -> None:
         """Restore the reading filter's last readings of all sensors from a checked state."""
-        self.measured, self.received, self.values = measured, received, values
-        self.stepped = stepped
+        self.measured, self.received = held.last_at, held.last_received
+        self.values, self.stepped = held.last_value, held.stepped
 
-    def check(
-        self, measured: list[float], received: list[float], values: list[float], stepped: float
-    ) -> None:
+    def check(self, held: ControllerState) -> None:
         """Raise `SnapshotError` unless the reading filter's stored last readings are valid."""
-        sensors = len(self.values)
-        never = (-inf, -inf, nan)
-        columns = zip((measured, received, values), never, strict=True)
-        whole = all(_is_column(column, sensors, missing) for column, missing in columns)
-        if not whole or not (isfinite(stepped) or stepped == -inf):
+        columns = ((held.last_at, -inf), (held.last_received, -inf), (held.last_value, nan))
+        whole = all(_is_column(column, len(self.values), never) for column, never in columns)
+        if not whole or not (isfinite(held.stepped) or held.stepped == -inf):
             raise SnapshotError("The controller's snapshot contains invalid last readings.")
 
     def _age(self, reading: Reading) -> float:

@@ -60,28 +60,24 @@ class SensorHealth:
 
     Parameters
     ----------
-    sensors : int
-        The number of sensors, M.
+    ignored : IgnoredSensors
+        The ignored ones of M sensors, which are not eligible, and never count as unresponsive.
     max_backoff : int
         Maximum number of intervals for which a sensor is backed off.
-    ignored : IgnoredSensors, optional
-        The ignored sensors, which are not eligible, and never count as unresponsive.
 
     Examples
     --------
-    >>> health = SensorHealth(2, max_backoff=64)
+    >>> health = SensorHealth(IgnoredSensors(("hall", "attic")), max_backoff=64)
     >>> for interval in (8, 9, 10):
     ...     health.mark_timed_out(0, interval)
     >>> [health.eligible(interval).tolist() for interval in (11, 12)]
     [[False, True], [True, True]]
     """
 
-    def __init__(
-        self, sensors: int, max_backoff: int, ignored: IgnoredSensors | None = None
-    ) -> None:
-        self._ignored = ignored or IgnoredSensors(("",) * sensors)
+    def __init__(self, ignored: IgnoredSensors, max_backoff: int) -> None:
+        self._ignored = ignored
         self._max_backoff = max_backoff
-        self._sensors = [SensorRecord() for _ in range(sensors)]
+        self._sensors = [SensorRecord() for _ in ignored.mask]
         self._count = 0  # number of unresponsive sensors
         self._turn = -1  # the sensor that was probed last
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge_tvbo.control.ignored_sensors import IgnoredSensors
 from edge_tvbo.control.sensor_health import (
     MAX_TIMEOUTS,
     MIN_PROBABILITY,
@@ -16,6 +17,7 @@ from edge_tvbo.control.sensor_health import (
 from edge_tvbo.errors import SnapshotError
 
 HISTORIES = st.lists(st.booleans(), max_size=200)  # whether each activation was replied to
+ONE, TWO = IgnoredSensors(("a",)), IgnoredSensors(("a", "b"))  # none of them is ignored
 
 
 def follow(health, history, arm=0):
@@ -60,21 +62,21 @@ def naive_limit(lost_before):
 
 @given(HISTORIES)
 def test_sensor_is_unresponsive_when_its_timeouts_are_improbable(history):
-    health = SensorHealth(1, max_backoff=64)
+    health = SensorHealth(ONE, max_backoff=64)
     follow(health, [*history, True])
     assert timeouts_until_unresponsive(health) == naive_timeouts([*history, True])
 
 
 @pytest.mark.parametrize(("replies", "timeouts"), [(0, 3), (30, 2), (1000, 2)])
 def test_sensor_that_always_replied_is_unresponsive_after_two_timeouts(replies, timeouts):
-    health = SensorHealth(1, max_backoff=64)
+    health = SensorHealth(ONE, max_backoff=64)
     follow(health, [True] * replies)
     assert timeouts_until_unresponsive(health) == timeouts
 
 
 @pytest.mark.parametrize("lost", [0.05, 0.2, 0.5])
 def test_random_losses_rarely_back_a_sensor_off(lost):
-    health = SensorHealth(1, max_backoff=64)
+    health = SensorHealth(ONE, max_backoff=64)
     history = np.random.default_rng(1).random(20_000) >= lost
     unresponsive = 0
     for interval, replied in enumerate(history):
@@ -86,7 +88,7 @@ def test_random_losses_rarely_back_a_sensor_off(lost):
 
 @given(HISTORIES)
 def test_implausible_reply_is_never_chance(history):
-    health = SensorHealth(1, max_backoff=64)
+    health = SensorHealth(ONE, max_backoff=64)
     follow(health, [*history, True])
     health.mark_implausible(0)
     health.mark_timed_out(0, 1000)
@@ -95,7 +97,7 @@ def test_implausible_reply_is_never_chance(history):
 
 @given(HISTORIES, HISTORIES)
 def test_restored_health_continues_as_the_original(before, after):
-    one, other = SensorHealth(2, max_backoff=8), SensorHealth(2, max_backoff=8)
+    one, other = SensorHealth(TWO, max_backoff=8), SensorHealth(TWO, max_backoff=8)
     interval = follow(one, before, arm=1)
     one.mark_implausible(0)
     state = one.snapshot()
@@ -110,10 +112,10 @@ def test_restored_health_continues_as_the_original(before, after):
 
 
 def test_state_of_a_version_that_counted_no_replies_is_restored():
-    health = SensorHealth(2, max_backoff=8)
+    health = SensorHealth(TWO, max_backoff=8)
     follow(health, [False] * 5)
     old = {name: health.snapshot()[name] for name in ("turn", "misses", "retry")}
-    other = SensorHealth(2, max_backoff=8)
+    other = SensorHealth(TWO, max_backoff=8)
     follow(other, [True, False])
     other.check(old)
     other.restore(old)
@@ -123,6 +125,6 @@ def test_state_of_a_version_that_counted_no_replies_is_restored():
 
 
 def test_negative_counts_are_rejected():
-    health = SensorHealth(1, max_backoff=8)
+    health = SensorHealth(ONE, max_backoff=8)
     with pytest.raises(SnapshotError):
         health.check({**health.snapshot(), "losses": np.array([-1.0])})

@@ -12,8 +12,6 @@ from edge_tvbo.models.snapshot import (
     State,
     check_arrays,
     copy_arrays,
-    decode_snapshot,
-    encode_snapshot,
     read_count,
 )
 from edge_tvbo.numerics.acquisition import draw
@@ -28,9 +26,8 @@ from edge_tvbo.policy.baseline_settings import (
     RoundRobinSettings,
     StaticSettings,
 )
-from edge_tvbo.policy.draws import uniform
-from edge_tvbo.policy.interval_lengths import counts_intervals
-from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
+from edge_tvbo.policy.draws import index_at, index_of_highest
+from edge_tvbo.policy.model_free import REWARD_REACH_STD, BanditPolicy, ModelFreePolicy
 
 NEVER_READ = -1e100  # for the oracle, the "last reading" of an arm that was never read
 MIN_COUNT = 1e-100  # an arm whose discounted count is smaller is treated as never read
@@ -113,14 +110,6 @@ class NonAdaptivePolicy(ModelFreePolicy):
     def _pick(self, candidates: Indices) -> int:
         return self._pick_at(self._time, candidates)
 
-    def snapshot(self) -> bytes:
-        """Return the state of a non-adaptive baseline as bytes: the number of the interval."""
-        return encode_snapshot(self.name, self.field.fingerprint(), {"time": self._time})
-
-    def restore(self, blob: bytes) -> None:
-        """Load a non-adaptive baseline from a snapshot; on `SnapshotError` nothing changes."""
-        self._time = read_count(decode_snapshot(self.name, self.field.fingerprint(), blob), "time")
-
 
 class RoundRobin(ModelFreePolicy):
     """The baseline `round-robin`, which selects the arms in the order of their numbers.
@@ -157,23 +146,22 @@ class RoundRobin(ModelFreePolicy):
             self._ahead = (self._ahead + int(turns.max())) % len(self.field)
         self._picked[:] = 0
 
-    def snapshot(self) -> bytes:
-        """Return the state of `round-robin` as bytes: the turn, and the current interval's arms."""
-        state: State = {"time": self._time}
+    def _state(self) -> State:
+        """Return the state of `round-robin`: the turn, and the current interval's arms."""
+        state = super()._state()
         if self._ahead:
             state["ahead"] = self._ahead
         if self._picked.any():
             state["picked"] = self._picked
-        return encode_snapshot(self.name, self.field.fingerprint(), state)
+        return state
 
-    def restore(self, blob: bytes) -> None:
-        """Load `round-robin` from a snapshot; on `SnapshotError` nothing changes."""
-        state = decode_snapshot(self.name, self.field.fingerprint(), blob)
+    def _load(self, state: State) -> None:
         state = {"ahead": 0, "picked": np.zeros_like(self._picked), **state}
-        time, ahead = read_count(state, "time"), read_count(state, "ahead")
+        ahead = read_count(state, "ahead")
         check_arrays({"picked": self._picked}, state)
+        super()._load(state)
         copy_arrays({"picked": self._picked}, state)
-        self._time, self._ahead = time, ahead
+        self._ahead = ahead
 
     def _pick(self, candidates: Indices) -> int:
         if self._picked[candidates].any():  # a new selection that replaces the previous one
@@ -186,7 +174,7 @@ class RoundRobin(ModelFreePolicy):
         return self._first + self._time + self._ahead
 
 
-class RExp3(ModelFreePolicy):
+class RExp3(BanditPolicy):
     """RExp3: draws arms by exponential weights, which are reset every Δ = `period` intervals.
 
     This is algorithm 1 of Besbes, Gur & Zeevi 2014; see also [B16] section 5. If `gamma` is not
@@ -198,17 +186,13 @@ class RExp3(ModelFreePolicy):
     is a box, the arms are the candidates of the box.
     """
 
-    uses_readings = True
-    learns_rates = False
-
     def __init__(self, settings: RExp3Settings, field: Field) -> None:
-        super().__init__(settings.name, field)
+        super().__init__(settings, field)
         M, period, gamma = len(field), settings.period, settings.gamma
         if gamma is None:
             gamma = min(1.0, sqrt(M * log(M) / ((e - 1) * period))) if M > 1 else 1.0
         self._period = period
         self._gamma = gamma
-        self._seed = settings.seed
         self._weights = np.ones(M)
         self._drawn: list[tuple[int, float]] = []  # numbers of drawn arms, with their probabilities
 
@@ -233,10 +217,7 @@ class RExp3(ModelFreePolicy):
 
         `period` is a number of intervals, so `dt` must be 1; otherwise `ValueError` is raised.
         """
-        if dt != 1.0:
-            raise counts_intervals(self.name, dt)
-        super().advance()
-        self._drawn = []
+        super().advance(dt)
         if self._time % self._period == 0:
             self.reset()
 
@@ -246,51 +227,30 @@ class RExp3(ModelFreePolicy):
         self.observations = 0
         self.resets += 1
 
-    def select(self, eligible: Mask | None = None) -> Choice:
-        """Draw an arm with probabilities given by the RExp3 weights."""
+    def _forget_selected(self) -> None:
         self._drawn = []
-        return super().select(eligible)
 
-    def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Draw up to k different arms with probabilities given by the RExp3 weights."""
-        self._drawn = []
-        return super().select_many(k, eligible)
-
-    def snapshot(self) -> bytes:
-        """Return the state of the baseline RExp3 as bytes, for `restore`."""
+    def _state(self) -> State:
         chances = np.zeros(len(self.field))
         for index, probability in self._drawn:
             chances[index] = probability
-        state = {
-            "time": self._time,
-            "observations": self.observations,
-            "resets": self.resets,
-            "weights": self._weights,
-            "chances": chances,
-        }
-        return encode_snapshot(self._kind(), self.field.fingerprint(), state)
+        return {**super()._state(), "weights": self._weights, "chances": chances}
 
-    def restore(self, blob: bytes) -> None:
-        """Load the baseline RExp3's state from a snapshot; on `SnapshotError` nothing changes."""
-        state = decode_snapshot(self._kind(), self.field.fingerprint(), blob)
-        time, observations = read_count(state, "time"), read_count(state, "observations")
-        resets = read_count(state, "resets")
+    def _load(self, state: State) -> None:
         check_arrays({"weights": self._weights, "chances": self._weights}, state)
         if (state["weights"] < 0).any() or not (state["weights"] > 0).any():
             raise SnapshotError("The snapshot's 'weights' holds a negative number, or only zeros.")
         if ((state["chances"] < 0) | (state["chances"] > 1)).any():
             raise SnapshotError("The snapshot's 'chances' holds a number outside 0 to 1.")
+        super()._load(state)
         np.maximum(state["weights"], MIN_WEIGHT, out=self._weights)  # 0 in snapshots of 0.1.0
-        self._time, self.observations, self.resets = time, observations, resets
         drawn = np.flatnonzero(state["chances"])
         self._drawn = [(int(index), float(state["chances"][index])) for index in drawn]
 
     def _pick(self, candidates: Indices) -> int:
         weights = self._weights[candidates]
         p = (1.0 - self._gamma) * weights / weights.sum() + self._gamma / len(candidates)
-        counter = self._time * len(self.field) + len(self.field) - len(candidates)
-        u = uniform(self._seed, counter)
-        at = min(int(np.searchsorted(np.cumsum(p), u, side="right")), len(candidates) - 1)
+        at = index_at(p, self._uniform(candidates))
         self._drawn.append((int(candidates[at]), float(p[at])))
         return int(candidates[at])
 
@@ -298,7 +258,7 @@ class RExp3(ModelFreePolicy):
         return f"{self.name} {self._period} {self._gamma!r}"
 
 
-class DiscountedUCB(ModelFreePolicy):
+class DiscountedUCB(BanditPolicy):
     """D-UCB: upper confidence bounds on discounted means; arms are treated as unrelated.
 
     This is algorithm 1 of Garivier & Moulines 2011 (first in Kocsis & Szepesvári 2006). In interval
@@ -314,14 +274,10 @@ class DiscountedUCB(ModelFreePolicy):
     arrays of shape (M,). If the field is a box, the arms are the candidates of the box.
     """
 
-    uses_readings = True
-    learns_rates = False
-
     def __init__(self, settings: DUcbSettings, field: Field) -> None:
-        super().__init__(settings.name, field)
+        super().__init__(settings, field)
         self._gamma = settings.gamma
         self._xi = settings.xi
-        self._seed = settings.seed
         self._reward_span = 2.0 * REWARD_REACH_STD * float(self._std.max())  # B
         self._counts = np.zeros(len(field))  # discounted number of readings of each arm, γ N
         self._sums = np.zeros(len(field))
@@ -341,9 +297,7 @@ class DiscountedUCB(ModelFreePolicy):
         The weights are defined for whole intervals, so `dt` must be 1; otherwise `ValueError` is
         raised.
         """
-        if dt != 1.0:
-            raise counts_intervals(self.name, dt)
-        super().advance()
+        super().advance(dt)
         self._counts *= self._gamma
         self._sums *= self._gamma
 
@@ -353,31 +307,19 @@ class DiscountedUCB(ModelFreePolicy):
         self.observations = 0
         self.resets += 1
 
-    def snapshot(self) -> bytes:
-        """Return the state of the baseline D-UCB as bytes, for `restore`."""
-        state = {
-            "time": self._time,
-            "observations": self.observations,
-            "resets": self.resets,
-            **self._arrays(),
-        }
-        return encode_snapshot(self._kind(), self.field.fingerprint(), state)
+    def _state(self) -> State:
+        return {**super()._state(), **self._arrays()}
 
-    def restore(self, blob: bytes) -> None:
-        """Load the baseline D-UCB's state from a snapshot; on `SnapshotError` nothing changes."""
-        state = decode_snapshot(self._kind(), self.field.fingerprint(), blob)
-        time, observations = read_count(state, "time"), read_count(state, "observations")
-        resets = read_count(state, "resets")
+    def _load(self, state: State) -> None:
         check_arrays(self._arrays(), state)
         if (state["counts"] < 0).any():
             raise SnapshotError("The snapshot's 'counts' are below 0.")
+        super()._load(state)
         copy_arrays(self._arrays(), state)
-        self._time, self.observations, self.resets = time, observations, resets
 
     def _pick(self, candidates: Indices) -> int:
         bounds = self._bounds()[candidates]
-        highest = np.flatnonzero(bounds == bounds.max())
-        return int(candidates[highest[draw(self._seed, self._time, len(highest))]])
+        return int(candidates[index_of_highest(bounds, self._seed, self._time)])
 
     def _bounds(self) -> Array:
         read = self._counts >= MIN_COUNT
@@ -404,7 +346,6 @@ class Oracle(ModelFreePolicy):
     """
 
     uses_readings = True
-    learns_rates = False
 
     def __init__(self, settings: OracleSettings, field: Field) -> None:
         super().__init__(settings.name, field)
@@ -423,20 +364,15 @@ class Oracle(ModelFreePolicy):
         self._last[:] = NEVER_READ
         self.observations = 0
 
-    def snapshot(self) -> bytes:
-        """Return the state of the oracle as bytes, for `restore`."""
-        state = {"time": self._time, "observations": self.observations, "last": self._last}
-        return encode_snapshot(self.name, self.field.fingerprint(), state)
+    def _state(self) -> State:
+        return {**super()._state(), "observations": self.observations, "last": self._last}
 
-    def restore(self, blob: bytes) -> None:
-        """Load the state of the oracle from a snapshot; on `SnapshotError` nothing changes."""
-        state = decode_snapshot(self.name, self.field.fingerprint(), blob)
-        time, observations = read_count(state, "time"), read_count(state, "observations")
+    def _load(self, state: State) -> None:
+        observations = read_count(state, "observations")
         check_arrays({"last": self._last}, state)
+        super()._load(state)
         copy_arrays({"last": self._last}, state)
-        self._time, self.observations = time, observations
+        self.observations = observations
 
     def _pick(self, candidates: Indices) -> int:
-        last = self._last[candidates]
-        highest = np.flatnonzero(last == last.max())
-        return int(candidates[highest[draw(self._seed, self._time, len(highest))]])
+        return int(candidates[index_of_highest(self._last[candidates], self._seed, self._time)])

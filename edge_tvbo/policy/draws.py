@@ -1,6 +1,9 @@
-"""Random draws of policies: uniform numbers, which a seed and a counter determine."""
+"""Random draws of policies, which a seed and a counter determine."""
+
+import numpy as np
 
 from edge_tvbo.numerics.acquisition import draw
+from edge_tvbo.numerics.types import Array
 
 DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
 
@@ -15,3 +18,20 @@ def uniform(seed: int, counter: int) -> float:
     (True, False)
     """
     return draw(seed, counter, DRAW_RESOLUTION) / DRAW_RESOLUTION
+
+
+def index_at(weights: Array, u: float) -> int:
+    """Return the index of the random choice for the number `u`, with probabilities like `weights`.
+
+    `u` is uniform, at least 0 and below the sum of the weights.
+
+    >>> [index_at(np.array([0.2, 0.0, 0.8]), u) for u in (0.1, 0.2, 0.9)]
+    [0, 2, 2]
+    """
+    return min(int(np.searchsorted(np.cumsum(weights), u, side="right")), len(weights) - 1)
+
+
+def index_of_highest(values: Array, seed: int, counter: int) -> int:
+    """Return the index of the highest of the `values`; a draw chooses among several of them."""
+    highest = np.flatnonzero(values == values.max())
+    return int(highest[draw(seed, counter, len(highest))])

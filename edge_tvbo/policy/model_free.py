@@ -1,4 +1,4 @@
-"""Base class of the policies without a posterior, and the range of rewards for these policies."""
+"""Base classes of the policies without a posterior, and the range of rewards for these policies."""
 
 from abc import abstractmethod
 
@@ -7,10 +7,13 @@ import numpy as np
 from edge_tvbo.models.arm_space import Arm, Field, arm_space
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.base import Prediction
+from edge_tvbo.models.snapshot import State, decode_snapshot, encode_snapshot, read_count
 from edge_tvbo.numerics.types import Array, Indices, Mask
 from edge_tvbo.policy.arguments import check_number_of_arms, checked_reading, eligible_mask
 from edge_tvbo.policy.base import Choice, ObserveResult
-from edge_tvbo.policy.interval_lengths import check_step
+from edge_tvbo.policy.draws import uniform
+from edge_tvbo.policy.interval_lengths import check_step, counts_intervals
+from edge_tvbo.policy.settings import PolicySettings
 
 REWARD_REACH_STD = 3.0  # rewards are clipped at 3 prior stds above and below the mean
 
@@ -32,6 +35,7 @@ class ModelFreePolicy:
 
     def select(self, eligible: Mask | None = None) -> Choice:
         """Return the eligible arm that this model-free policy picks for the current interval."""
+        self._forget_selected()
         candidates = np.flatnonzero(eligible_mask(eligible, self._all_arms))
         if not len(candidates):
             raise ValueError("no arm is eligible")
@@ -40,6 +44,7 @@ class ModelFreePolicy:
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
         """Return up to k different arms, which the model-free policy picks one after the other."""
         check_number_of_arms(k)
+        self._forget_selected()
         left = eligible_mask(eligible, self._all_arms).copy()
         choices = []
         for _ in range(min(k, int(left.sum())) or 1):
@@ -82,9 +87,32 @@ class ModelFreePolicy:
         """Return the prior mean and standard deviation; a model-free policy has no posterior."""
         return np.zeros(len(self.field)), self._std.copy()
 
+    def snapshot(self) -> bytes:
+        """Return the state of the model-free policy as bytes, for `restore`."""
+        return encode_snapshot(self._kind(), self.field.fingerprint(), self._state())
+
+    def restore(self, blob: bytes) -> None:
+        """Load the model-free policy from a snapshot; on `SnapshotError` nothing changes."""
+        self._load(decode_snapshot(self._kind(), self.field.fingerprint(), blob))
+
     def restore_sensors(self, blob: bytes) -> int:
         """Load nothing and return 0: a model-free policy learns nothing about sensors."""
         return 0
+
+    def _kind(self) -> str:
+        """Return the text that identifies the model-free policy and its settings in snapshots."""
+        return self.name
+
+    def _state(self) -> State:
+        """Return the model-free policy's state for a snapshot; subclasses extend it."""
+        return {"time": self._time}
+
+    def _load(self, state: State) -> None:
+        """Load the model-free policy's state; change nothing if `SnapshotError` is raised."""
+        self._time = read_count(state, "time")
+
+    def _forget_selected(self) -> None:
+        """Forget which arms were selected last: the model-free policy expects no more replies."""
 
     @abstractmethod
     def _pick(self, candidates: Indices) -> int:
@@ -93,3 +121,33 @@ class ModelFreePolicy:
     def _choice(self, index: int) -> Choice:
         arm: Arm = self.field.arm(index)
         return Choice(arm, self.field.name(arm), 0.0, float(self._std[index]), 0.0)
+
+
+class BanditPolicy(ModelFreePolicy):
+    """Base class of the model-free policies that learn from readings, and count intervals."""
+
+    uses_readings = True
+
+    def __init__(self, settings: PolicySettings, field: Field) -> None:
+        super().__init__(settings.name, field)
+        self._seed = settings.seed
+
+    def advance(self, dt: float = 1.0) -> None:
+        """End the interval of a bandit policy; raises `ValueError` if `dt` is not 1."""
+        if dt != 1.0:
+            raise counts_intervals(self.name, dt)
+        super().advance()
+        self._forget_selected()
+
+    def _state(self) -> State:
+        return {**super()._state(), "observations": self.observations, "resets": self.resets}
+
+    def _load(self, state: State) -> None:
+        observations, resets = read_count(state, "observations"), read_count(state, "resets")
+        super()._load(state)
+        self.observations, self.resets = observations, resets
+
+    def _uniform(self, candidates: Indices) -> float:
+        """Return a uniform number for the draw of one of the `candidates` in this interval."""
+        M = len(self.field)
+        return uniform(self._seed, self._time * M + M - len(candidates))

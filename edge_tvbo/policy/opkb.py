@@ -21,21 +21,13 @@ from edge_tvbo.models.optimal_design import (
     optimal_design,
     response,
 )
-from edge_tvbo.models.snapshot import (
-    AnyArray,
-    check_arrays,
-    copy_arrays,
-    decode_snapshot,
-    encode_snapshot,
-    read_count,
-)
-from edge_tvbo.numerics.types import Array, Indices, Mask
+from edge_tvbo.models.snapshot import AnyArray, State, check_arrays, copy_arrays, read_count
+from edge_tvbo.numerics.types import Array, Indices
 from edge_tvbo.policy.arguments import checked_reading
-from edge_tvbo.policy.base import Choice, ObserveResult
+from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.change_detection_settings import AdaOpkbSettings
-from edge_tvbo.policy.draws import uniform
-from edge_tvbo.policy.interval_lengths import counts_intervals
-from edge_tvbo.policy.model_free import REWARD_REACH_STD, ModelFreePolicy
+from edge_tvbo.policy.draws import index_at, uniform
+from edge_tvbo.policy.model_free import REWARD_REACH_STD, BanditPolicy
 
 MAX_ORDERS = 64  # any number larger than the number of blocks
 
@@ -63,7 +55,7 @@ class Tuning(NamedTuple):
     j_star: int = 4  # lowest order of a replay
 
 
-class Opkb(ModelFreePolicy):
+class Opkb(BanditPolicy):
     """ADA-OPKB: blocks of doubling length, each with a design, and replays of earlier designs.
 
     A design consists of a probability for each arm.
@@ -93,17 +85,14 @@ class Opkb(ModelFreePolicy):
         Constants of the algorithm.
     """
 
-    uses_readings = True
-    learns_rates = False
-
     def __init__(
         self,
         settings: AdaOpkbSettings,
         field: Field,
         tuning: Tuning = Tuning(),  # noqa: B008 - a tuple cannot change
     ) -> None:
-        super().__init__(settings.name, field)
-        self._seed, self._detects, self._tuning = settings.seed, settings.detect_changes, tuning
+        super().__init__(settings, field)
+        self._detects, self._tuning = settings.detect_changes, tuning
         self._horizon = T = settings.horizon
         M, scale = len(field), float(self._std.max())
         self._reach = REWARD_REACH_STD * scale
@@ -142,11 +131,8 @@ class Opkb(ModelFreePolicy):
         The length of a block is a number of intervals, so `dt` must be 1; otherwise `ValueError` is
         raised.
         """
-        if dt != 1.0:
-            raise counts_intervals(self.name, dt)
         ended = self._orders_ending() if self._detects else []
-        super().advance()
-        self._drawn[:] = 0
+        super().advance(dt)
         if any(self._contradicts(order) for order in ended):
             self.reset()
         elif self._time - self._block_began >= self._length(self._block):
@@ -167,33 +153,16 @@ class Opkb(ModelFreePolicy):
         self._responses = {}
         self.resets += 1
 
-    def select(self, eligible: Mask | None = None) -> Choice:
-        """Draw an arm from the design of ADA-OPKB's current block or replay."""
+    def _forget_selected(self) -> None:
         self._drawn[:] = 0
-        return super().select(eligible)
 
-    def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
-        """Draw up to k different arms from the design of ADA-OPKB's current block or replay."""
-        self._drawn[:] = 0
-        return super().select_many(k, eligible)
+    def _state(self) -> State:
+        counts = {"block": self._block, "began": self._block_began}
+        return {**super()._state(), **counts, **self._arrays()}
 
-    def snapshot(self) -> bytes:
-        """Return the state of ADA-OPKB as bytes, for `restore`."""
-        state = {
-            "time": self._time,
-            "observations": self.observations,
-            "resets": self.resets,
-            "block": self._block,
-            "began": self._block_began,
-            **self._arrays(),
-        }
-        return encode_snapshot(self._kind(), self.field.fingerprint(), state)
-
-    def restore(self, blob: bytes) -> None:
-        """Load the state of ADA-OPKB from a snapshot; on `SnapshotError` nothing changes."""
-        state = decode_snapshot(self._kind(), self.field.fingerprint(), blob)
-        time, observations, resets, block, began = (
-            read_count(state, name) for name in ("time", "observations", "resets", "block", "began")
+    def _load(self, state: State) -> None:
+        time, observations, block, began = (
+            read_count(state, name) for name in ("time", "observations", "block", "began")
         )
         check_arrays(self._arrays(), state)
         designs = state["designs"][: block + 1]
@@ -203,18 +172,17 @@ class Opkb(ModelFreePolicy):
             raise SnapshotError("The snapshot's 'designs' are not probabilities.")
         if (state["counts"] < 0).any() or (state["counts"] > observations).any():
             raise SnapshotError("The snapshot's 'counts' holds an impossible number of readings.")
+        super()._load(state)
         copy_arrays(self._arrays(), state)
-        self._time, self.observations, self.resets = time, observations, resets
         self._block, self._block_began = block, began
         self._responses = {}
 
     def _pick(self, candidates: Indices) -> int:
         p = self._designs[self._active()][candidates]
-        counter = self._time * len(self.field) + len(self.field) - len(candidates)
+        u = self._uniform(candidates)
         if not p.any():
-            return int(candidates[int(uniform(self._seed, counter) * len(candidates))])
-        u = uniform(self._seed, counter) * p.sum()
-        at = min(int(np.searchsorted(np.cumsum(p), u, side="right")), len(candidates) - 1)
+            return int(candidates[int(u * len(candidates))])
+        at = index_at(p, u * p.sum())
         self._drawn[candidates[at]] = 1
         return int(candidates[at])
 

@@ -8,6 +8,7 @@ No fit runs if the readings have not changed since the previous fit. The reason:
 downtime, the daemon ends thousands of intervals at once.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from math import exp, log
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,63 @@ SLICE_WIDTH = 2.0  # width of the first slice, in ln θ
 MAX_SLICE_STEPS = 30
 
 
-class MlSelector:
+class FittingSelector:
+    """Base class of the selectors that fit length scales; `_log_density` explains the prior."""
+
+    kind: str  # of the fit, in the snapshot key
+    stored_as: str  # name of the fitted length scales in snapshots
+
+    def __init__(
+        self,
+        readings: Readings,
+        first: Hypothesis,
+        power: float,
+        rate: float,
+        scales: int,
+        seed: int,
+    ) -> None:
+        self._readings = readings
+        self._norm = first.norm
+        self._prior = (power, rate)
+        self._seed = seed
+        self.snapshot_key = f"{self.kind} {self._prior!r}"
+        self._scales = np.full(scales, first.length_scale)
+
+    def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
+        """Return one hypothesis for each length scale of the last fit."""
+        return tuple(Hypothesis(float(theta), self._norm) for theta in self._scales)
+
+    def update(self, y: float, bonus: float) -> None:
+        """Ignore the reply, because `advance` fits the length scales to all readings held."""
+
+    def advance(self, t: int) -> None:
+        """End the interval: fit the length scales if the readings changed since the last fit."""
+        if not self._readings.changed:
+            return
+        self._readings.changed = False
+        low, high = (log(share * self._readings.extent) for share in (MIN_SHARE, MAX_SHARE))
+        density = _log_density(self._readings, *self._prior)
+        self._fit(density, low, high, np.random.default_rng((self._seed, t)))
+
+    def reset(self) -> None:
+        """Keep the length scales: the fit to the next readings starts from them."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state of the fit: the length scales from which the next fit starts."""
+        return {self.stored_as: self._scales}
+
+    def check(self, state: dict[str, NDArray[Any]]) -> None:
+        """Raise `SnapshotError` if a fitted length scale is impossible."""
+        shares = state[self.stored_as] / self._readings.extent
+        if not ((shares > 1e-9) & (shares < 1e9)).all():
+            raise SnapshotError("The snapshot holds an impossible length scale.")
+
+    @abstractmethod
+    def _fit(self, density: LogDensity, low: float, high: float, rng: "Generator") -> None:
+        """Fit the length scales to the log `density` of ln θ, between the bounds of ln θ."""
+
+
+class MlSelector(FittingSelector):
     """A length scale selector that maximises the probability of the readings.
 
     The starts of the search are the previous length scale, two length scales near it, and random
@@ -41,105 +98,36 @@ class MlSelector:
     result is at least as probable as the previous length scale.
     """
 
-    def __init__(
-        self, readings: Readings, first: Hypothesis, power: float, rate: float, seed: int
-    ) -> None:
-        self._readings = readings
-        self._norm = first.norm
-        self._prior = (power, rate)
-        self._seed = seed
-        self.snapshot_key = f"likely {self._prior!r}"
-        self._scale = np.array([first.length_scale])
-
-    def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return a tuple of one hypothesis: the length scale that was fitted last."""
-        return (Hypothesis(float(self._scale[0]), self._norm),)
-
-    def update(self, y: float, bonus: float) -> None:
-        """Ignore the reply, because `advance` fits the length scale to all readings held."""
+    kind, stored_as = "likely", "length_scale"
 
     def advance(self, t: int) -> None:
-        """End the interval: fit the length scale if the readings changed since the last fit."""
-        n = self._readings.held
-        if n and self._readings.changed:
-            self._readings.changed = False
-            low, high = _bounds(self._readings)
-            rng = np.random.default_rng((self._seed, t))
-            drawn = rng.uniform(low, high, max(2, min(MAX_RESTARTS, 200 // n)))
-            offsets = np.array([0.0, -NEIGHBOUR_DISTANCE, NEIGHBOUR_DISTANCE])
-            near = np.log(self._scale[0]) + offsets
-            starts = np.clip(np.concatenate((near, drawn)), low, high)
-            density = _log_density(self._readings, *self._prior)
-            self._scale[0] = exp(_peak(density, starts, low, high))
+        """End the interval: fit the length scale, unless there are no new readings, or none."""
+        if self._readings.held:
+            super().advance(t)
 
-    def reset(self) -> None:
-        """Keep the length scale: the fit to the next readings starts from this length scale."""
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state of the fit: the length scale from which the next fit starts."""
-        return {"length_scale": self._scale}
-
-    def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` if the fitted length scale is impossible."""
-        _check_scales(state["length_scale"], self._readings)
+    def _fit(self, density: LogDensity, low: float, high: float, rng: "Generator") -> None:
+        drawn = rng.uniform(low, high, max(2, min(MAX_RESTARTS, 200 // self._readings.held)))
+        offsets = np.array([0.0, -NEIGHBOUR_DISTANCE, NEIGHBOUR_DISTANCE])
+        near = np.log(self._scales[0]) + offsets
+        starts = np.clip(np.concatenate((near, drawn)), low, high)
+        self._scales[0] = exp(_peak(density, starts, low, high))
 
 
-class McmcSelector:
+class McmcSelector(FittingSelector):
     """A length scale selector that samples length scales by a Markov chain.
 
-    When readings have arrived, the chain continues from its last sample.
+    When readings have arrived, the chain continues from its last sample. If no reading has arrived,
+    the distribution of the samples is the same, and the samples stay valid.
     """
 
-    def __init__(
-        self,
-        readings: Readings,
-        first: Hypothesis,
-        power: float,
-        rate: float,
-        samples: int,
-        seed: int,
-    ) -> None:
-        self._readings = readings
-        self._norm = first.norm
-        self._prior = (power, rate)
-        self._seed = seed
-        self.snapshot_key = f"sampled {self._prior!r}"
-        self._scales = np.full(samples, first.length_scale)
+    kind, stored_as = "sampled", "length_scales"
 
-    def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return one hypothesis for each length scale that the last fit sampled."""
-        return tuple(Hypothesis(float(theta), self._norm) for theta in self._scales)
-
-    def update(self, y: float, bonus: float) -> None:
-        """Ignore the reply, because `advance` samples length scales given all readings held."""
-
-    def advance(self, t: int) -> None:
-        """End the interval: draw new length scales if the readings changed since the last fit.
-
-        Otherwise, the distribution of the samples is the same, and the samples stay valid.
-        """
-        if not self._readings.changed:
-            return
-        self._readings.changed = False
-        low, high = _bounds(self._readings)
-        density = _log_density(self._readings, *self._prior)
-        rng = np.random.default_rng((self._seed, t))
+    def _fit(self, density: LogDensity, low: float, high: float, rng: "Generator") -> None:
         at = float(np.clip(np.log(self._scales[-1]), low, high))
         value = density(at)
         for i in range(len(self._scales)):
             at, value = _slice_step(density, at, value, low, high, rng)
             self._scales[i] = exp(at)
-
-    def reset(self) -> None:
-        """Keep the samples: the fit to the next readings continues their Markov chain."""
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state of a fit that samples length scales: the samples."""
-        return {"length_scales": self._scales}
-
-    def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` if a sampled length scale is impossible."""
-        _check_scales(state["length_scales"], self._readings)
 
 
 def _log_density(readings: Readings, power: float, rate: float) -> LogDensity:
@@ -199,13 +187,3 @@ def _slice_step(
             return proposal, new
         left, right = (proposal, right) if proposal < at else (left, proposal)
     return at, value
-
-
-def _bounds(readings: Readings) -> tuple[float, float]:
-    return log(MIN_SHARE * readings.extent), log(MAX_SHARE * readings.extent)
-
-
-def _check_scales(scales: Array, readings: Readings) -> None:
-    shares = scales / readings.extent
-    if not ((shares > 1e-9) & (shares < 1e9)).all():
-        raise SnapshotError("The snapshot holds an impossible length scale.")

@@ -96,7 +96,8 @@ def make_mle_gp_ucb(settings: MleGpUcbSettings, field: Field) -> "LengthScalePol
     readings = _readings(settings, field)
     first = _first_hypothesis(settings, readings)
     shape, rate = (1.0, 0.0) if settings.prior is None else settings.prior
-    return _policy(settings, readings, MlSelector(readings, first, shape - 1, rate, settings.seed))
+    selector = MlSelector(readings, first, shape - 1, rate, 1, settings.seed)
+    return _policy(settings, readings, selector)
 
 
 def make_mcmc_gp_ucb(settings: McmcGpUcbSettings, field: Field) -> "LengthScalePolicy":

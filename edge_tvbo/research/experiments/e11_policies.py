@@ -174,7 +174,7 @@ def make_e11_policy(
     elif policy == SHRUNK:
         scales = ShrinkingSchedule(first, growing, d, 0.0)
     elif policy == LIKELIEST:
-        scales = MlSelector(readings, first, 0.0, 0.0, seed)
+        scales = MlSelector(readings, first, 0.0, 0.0, 1, seed)
     else:
         scales = McmcSelector(readings, first, *HYPERPRIOR, MCMC_SAMPLES, seed)
     return LengthScalePolicy(policy, readings, scales, beta, DELTA, seed)

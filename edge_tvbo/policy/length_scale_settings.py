@@ -101,7 +101,37 @@ def _of_agnostic_width(beta: BetaValue | None, *more: str) -> Iterator[UnusedPar
         yield UnusedParameter(parameter, "beta is set, which replaces the agnostic width")
 
 
-class AGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="a-gp-ucb"):
+class LengthScaleSettings(PolicySettings, frozen=True, kw_only=True):
+    """The parameters of every policy that learns the length scale."""
+
+    needs_positions: ClassVar[bool] = True
+
+    length_scale: LengthScale = None
+    nu: Smoothness = 2.5
+    bound: NormBound = 1.0
+    delta: FailureProbability = 0.1
+    beta: RegressionBeta = None
+    window: KeptReadings = 256
+
+
+class CandidateSettings(LengthScaleSettings, frozen=True, kw_only=True):
+    """The parameters of every policy with candidates that become shorter with time."""
+
+    growth: GrowthExponent = 0.5
+    ratio: Ratio = None
+
+
+class FitSettings(LengthScaleSettings, frozen=True, kw_only=True):
+    """The parameters of every policy that fits the length scale to the readings."""
+
+    length_scale: FirstLengthScale = None
+
+    def unused(self) -> Iterator[UnusedParameter]:
+        """Yield the fit's parameters of the agnostic width if `beta` is set."""
+        yield from _of_agnostic_width(self.beta)
+
+
+class AGpUcbSettings(CandidateSettings, frozen=True, kw_only=True, tag="a-gp-ucb"):
     """A-GP-UCB: the length scale shrinks on a schedule (Berkenkamp, Schoellig & Krause 2019).
 
     In interval t, the length scale is θ_t = θ0 / g(t), and the bound on the norm is B_t = b(t)
@@ -110,96 +140,46 @@ class AGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="a-gp-ucb"):
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_a_gp_ucb"
-    needs_positions: ClassVar[bool] = True
 
-    length_scale: LengthScale = None
-    nu: Smoothness = 2.5
-    bound: NormBound = 1.0
-    delta: FailureProbability = 0.1
-    growth: GrowthExponent = 0.5
     norm_growth: NormGrowth = 0.0
-    ratio: Ratio = None
-    beta: RegressionBeta = None
-    window: KeptReadings = 256
 
     def unused(self) -> Iterator[UnusedParameter]:
         """Yield A-GP-UCB's parameters of the agnostic width if `beta` is set."""
         yield from _of_agnostic_width(self.beta, "norm_growth")
 
 
-class LbGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="lb-gp-ucb"):
+class LbGpUcbSettings(CandidateSettings, frozen=True, kw_only=True, tag="lb-gp-ucb"):
     """LB-GP-UCB: chooses among length scales by regret balancing ([LB] algorithm 1)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_lb_gp_ucb"
-    needs_positions: ClassVar[bool] = True
-
-    length_scale: LengthScale = None
-    nu: Smoothness = 2.5
-    bound: NormBound = 1.0
-    delta: FailureProbability = 0.1
-    growth: GrowthExponent = 0.5
-    ratio: Ratio = None
-    beta: RegressionBeta = None
-    window: KeptReadings = 256
 
 
-class LnbGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="lnb-gp-ucb"):
+class LnbGpUcbSettings(CandidateSettings, frozen=True, kw_only=True, tag="lnb-gp-ucb"):
     """LNB-GP-UCB: chooses among length scales and norms by regret balancing ([LB] algorithm 3)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_lnb_gp_ucb"
-    needs_positions: ClassVar[bool] = True
 
-    length_scale: LengthScale = None
-    nu: Smoothness = 2.5
-    bound: NormBound = 1.0
-    delta: FailureProbability = 0.1
-    growth: GrowthExponent = 0.5
     norm_growth: NormGrowth = 0.5
-    ratio: Ratio = None
-    beta: RegressionBeta = None
-    window: KeptReadings = 256
 
 
-class MleGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mle-gp-ucb"):
+class MleGpUcbSettings(FitSettings, frozen=True, kw_only=True, tag="mle-gp-ucb"):
     """GP-UCB with a length scale fitted to the readings by maximum likelihood ([LB] section 5)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_mle_gp_ucb"
-    needs_positions: ClassVar[bool] = True
 
-    length_scale: FirstLengthScale = None
-    nu: Smoothness = 2.5
-    bound: NormBound = 1.0
-    delta: FailureProbability = 0.1
     prior: OptionalHyperPrior = None
-    beta: RegressionBeta = None
-    window: KeptReadings = 256
-
-    def unused(self) -> Iterator[UnusedParameter]:
-        """Yield MLE's parameters of the agnostic width if `beta` is set."""
-        yield from _of_agnostic_width(self.beta)
 
 
-class McmcGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mcmc-gp-ucb"):
+class McmcGpUcbSettings(FitSettings, frozen=True, kw_only=True, tag="mcmc-gp-ucb"):
     """GP-UCB with bounds averaged over sampled length scales ([LB] section 5)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.unknown_length_scale.policies:make_mcmc_gp_ucb"
-    needs_positions: ClassVar[bool] = True
 
-    length_scale: FirstLengthScale = None
-    nu: Smoothness = 2.5
-    bound: NormBound = 1.0
-    delta: FailureProbability = 0.1
     prior: HyperPrior = HYPERPRIOR
     samples: Annotated[
         int,
         Meta(ge=1, le=1024, description="Number of length scales that each fit draws."),
     ] = 8
-    beta: RegressionBeta = None
-    window: KeptReadings = 256
-
-    def unused(self) -> Iterator[UnusedParameter]:
-        """Yield MCMC's parameters of the agnostic width if `beta` is set."""
-        yield from _of_agnostic_width(self.beta)
 
 
 LEARNED_LENGTH_SCALE = (

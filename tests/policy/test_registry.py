@@ -43,10 +43,16 @@ def test_settings_and_registry_import_neither_numpy_nor_the_entry_points():
 def test_every_settings_struct_is_registered():
     structs = [
         each
-        for each in PolicySettings.__subclasses__()
+        for each in of_policies(PolicySettings)
         if each.__module__.startswith("edge_tvbo.policy.")
     ]
     assert sorted(structs, key=str) == sorted(BUILT_IN, key=str)
+
+
+def of_policies(base):
+    """Return the structs below `base` that are not the base of other structs."""
+    structs = base.__subclasses__()
+    return [each for one in structs for each in of_policies(one)] if structs else [base]
 
 
 @every_policy

@@ -26,7 +26,9 @@ from edge_tvbo.policy.arguments import checked_reading
 from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.length_scale_settings import (
     AGpUcbSettings,
+    CandidateSettings,
     LbGpUcbSettings,
+    LengthScaleSettings,
     LnbGpUcbSettings,
     McmcGpUcbSettings,
     MleGpUcbSettings,
@@ -45,10 +47,6 @@ from edge_tvbo.policy.unknown_length_scale.posterior import (
     Readings,
 )
 from edge_tvbo.policy.upper_confidence import UpperConfidence
-
-LengthScaleSettings = (
-    AGpUcbSettings | LbGpUcbSettings | LnbGpUcbSettings | MleGpUcbSettings | McmcGpUcbSettings
-)
 
 
 def make_a_gp_ucb(settings: AGpUcbSettings, field: Field) -> "LengthScalePolicy":
@@ -207,16 +205,14 @@ def _first_hypothesis(settings: LengthScaleSettings, readings: Readings) -> Hypo
     return Hypothesis(float(theta), float(settings.bound))
 
 
-def _growth(
-    settings: AGpUcbSettings | LbGpUcbSettings | LnbGpUcbSettings, readings: Readings
-) -> Growth:
+def _growth(settings: CandidateSettings, readings: Readings) -> Growth:
     ratio = settings.ratio
     step = 1.0 / readings.dimension if ratio is None else log(ratio)
     return Growth(step, settings.growth)
 
 
 def _balancing(
-    settings: LbGpUcbSettings | LnbGpUcbSettings, readings: Readings, norm_growth: float
+    settings: CandidateSettings, readings: Readings, norm_growth: float
 ) -> RegretBalancing:
     return RegretBalancing(
         _first_hypothesis(settings, readings),

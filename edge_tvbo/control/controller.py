@@ -75,17 +75,11 @@ from edge_tvbo.control.fault_text import fault_limit_text, fault_text
 from edge_tvbo.control.field_state import FieldState
 from edge_tvbo.control.live_state import LiveState
 from edge_tvbo.control.reading_handler import ReadingHandler, Reply, reply_record
+from edge_tvbo.control.requests import RequestHandler
 from edge_tvbo.control.sensor_selection import SensorSelection
 from edge_tvbo.control.timeouts import TimeoutHandler
-from edge_tvbo.messages.commands import Command, Notify
-from edge_tvbo.messages.documents import (
-    Alert,
-    FieldHealth,
-    Hotspot,
-    LastReading,
-    Notice,
-    NoticeKind,
-)
+from edge_tvbo.messages.commands import Command
+from edge_tvbo.messages.documents import Alert, FieldHealth, Hotspot, LastReading
 from edge_tvbo.messages.events import (
     ActivationRequested,
     ActivationUndelivered,
@@ -147,6 +141,7 @@ class Controller:
         self._readings = ReadingHandler(self._state)
         self._timeouts = TimeoutHandler(self._state)
         self._selection = SensorSelection(self._state, with_text=with_text)
+        self._requests = RequestHandler(self._state, self._selection)
         self._skipping = policy if isinstance(policy, SkippingPolicy) else None
         self._has_set_time = False  # whether this controller has set the policy's time
         self._time_is_unset = False  # whether the policy's time is unknown
@@ -206,17 +201,17 @@ class Controller:
                 state.filter.clock_is_synced = synced
                 return []
             case PauseRequested(at=at):
-                return self._pause(at)
+                return self._requests.pause(at)
             case ResumeRequested(at=at):
                 return self._resume(at)
             case ResetRequested(at=at):
-                return self._reset_model(at)
+                return self._requests.reset_model(at)
             case ActivationRequested(sensor=sensor, at=at):
-                return self._force_sensor(state.arms[sensor], at)
+                return self._requests.activate(state.arms[sensor], at)
             case IgnoreRequested(sensor=sensor, ignored=ignored, at=at):
-                return self._set_ignored(state.arms[sensor], at, ignored=ignored)
+                return self._requests.set_ignored(state.arms[sensor], at, ignored=ignored)
             case ThresholdRequested(threshold=threshold, at=at):
-                return self._set_threshold(threshold, at)
+                return self._requests.set_threshold(threshold, at)
             case BatteryReported():
                 return self._readings.handle_battery(event)
             case _:
@@ -562,77 +557,9 @@ class Controller:
             return [record]
         return [record, *self._continue_interval(reply.reading.received)]
 
-    # --- commands of the user -------------------------------------------------------------------
-
-    def _pause(self, at: float) -> list[Command]:
-        state = self._state
-        if state.paused:
-            return []
-        state.paused = True
-        state.timeout_counts = False  # the activated sensor may be the reason for the pause
-        return [state.notice("paused", at)]
-
     def _resume(self, at: float) -> list[Command]:
-        state = self._state
-        if not state.paused:
-            return []
-        state.paused = False
-        resumed = state.notice("resumed", at)
-        waits = state.interval < 0 or state.activations.awaited
-        begins = self.settings.follows_readings and not waits
-        return [resumed, *(self._next_interval(at, 1) if begins else [])]
-
-    def _force_sensor(self, arm: int, at: float) -> list[Command]:
-        state = self._state
-        sensor = state.sensors[arm]
-        if state.ignored.mask[arm]:
-            return state.reject("ignored", sensor)
-        if not self.can_afford(sensor):
-            return state.reject("no-energy", sensor)
-        state.activations.end_all()
-        state.activations.left = 0
-        state.began = at
-        return self._selection.force(arm, at)
-
-    def _set_ignored(self, arm: int, at: float, *, ignored: bool) -> list[Command]:
-        """Set whether the controller ignores a sensor; forget the sensor's time-outs and faults."""
-        state = self._state
-        if ignored and state.ignored.is_last(arm):
-            return state.reject("last-sensor", state.sensors[arm])
-        probed_in_turn = state.health.all_unresponsive
-        if not state.ignored.set(arm, ignored=ignored):
-            return []
-        state.health.mark_responsive(arm)
-        state.faults.forget(arm)
-        state.implausible.clear(arm)
-        state.reports.restart(arm, at)
-        kind: NoticeKind = "sensor-ignored" if ignored else "sensor-used"
-        commands: list[Command] = [state.notice(kind, at, state.sensors[arm])]
-        if state.health.all_unresponsive is not probed_in_turn:
-            commands.append(state.notice("some-back" if probed_in_turn else "all-suspect", at))
-        return commands + state.update_alert(at)
-
-    def _set_threshold(self, threshold: float, at: float) -> list[Command]:
-        state = self._state
-        if state.alerts is None:
-            return state.reject("no-alert", f"{threshold:g}")
-        if not state.alerts.monitor.set_threshold(threshold, state.used_values()):
-            return []
-        unit = f" {self.policy.field.unit}" if self.policy.field.unit else ""
-        text = f"A command set the threshold of the alert to {threshold:.12g}{unit}"
-        notice = Notify(Notice("threshold-set", rfc3339(at), text))
-        return [notice, *state.update_alert(at)]
-
-    def _reset_model(self, at: float) -> list[Command]:
-        """Reset the controller's model.
-
-        If at least a third of the sensors seem to be faulty, the model was probably wrong. In this
-        case, also forget the faults.
-        """
-        state = self._state
-        self.policy.reset()
-        if state.faults.limit_reached:
-            for arm in range(len(state.sensors)):
-                state.faults.forget(arm)
-        state.last_reset = rfc3339(at)
-        return [state.notice("model-reset", at)]
+        resumed = self._requests.resume(at)
+        waits = self._state.interval < 0 or self._state.activations.awaited
+        if not resumed or not self.settings.follows_readings or waits:
+            return resumed
+        return [*resumed, *self._next_interval(at, 1)]

@@ -153,7 +153,7 @@ class EnergyBudget:
         risen = self._prices + self._rises
         np.maximum(risen - intervals * self._fall, 0.0, out=self._prices)
         self._rises[:] = 0.0
-        self._charge_unknown(slot % rows)
+        self._charge_unknown()
 
     def affordable(self) -> Mask:
         """Return a mask, (M,), of the sensors whose budget and battery allow an activation."""
@@ -171,7 +171,7 @@ class EnergyBudget:
 
     def charge(self, arm: int) -> None:
         """Charge the energy of an activation of `arm`, and raise the prices of later intervals."""
-        row = self._spent[self._now // self._slot % len(self._spent)]
+        row = self._current_slot()
         row[arm] += self._costs[arm]
         row[-1] += self._costs[arm]
         self._rises[arm] += PRICE_STEP
@@ -179,7 +179,7 @@ class EnergyBudget:
 
     def refund(self, arm: int) -> None:
         """Refund an activation of `arm` in this interval, because the activation was never sent."""
-        row = self._spent[self._now // self._slot % len(self._spent)]
+        row = self._current_slot()
         row[arm] = max(0.0, row[arm] - self._costs[arm])
         row[-1] = max(0.0, row[-1] - self._costs[arm])
         self._rises[arm] = max(0.0, self._rises[arm] - PRICE_STEP)
@@ -338,7 +338,7 @@ class EnergyBudget:
             check_arrays({"reported_low": np.zeros(len(names), np.int64)}, state)
         rows = {arm: names.index(each) for arm, each in enumerate(sensors) if each in names}
         spent = np.minimum(spent * self._unit_ratio(state, rows), MAX_NUMBER)
-        row = self._spent[self._now // self._slot % len(self._spent)]
+        row = self._current_slot()
         row[-1] = spent[:, -1].sum()
         self._saved = saved
         self._unknown += unknown
@@ -388,14 +388,20 @@ class EnergyBudget:
         """Charge all the energy in the slots of `spent` to the current slot."""
         total = spent.sum(axis=0)
         self._spent[:] = 0.0
-        self._spent[self._now // self._slot % len(self._spent)] = total
+        self._current_slot()[:] = total
 
-    def _charge_unknown(self, row: int) -> None:
-        """Charge the current slot, `row`, with the most that a killed process may have spent."""
-        self._spent[row, :-1] += self._unknown * self._costs
+    def _charge_unknown(self) -> None:
+        """Charge the current slot with the most energy that a killed process may have spent."""
+        row = self._current_slot()
+        row[:-1] += self._unknown * self._costs
         most = np.sort(self._costs)[-self._budgets.per_interval :].sum()
-        self._spent[row, -1] += self._unknown * most
+        row[-1] += self._unknown * most
         self._unknown = 0
+
+    def _current_slot(self) -> Array:
+        """Return the energy spent in the current slot, (M + 1,), without a copy."""
+        slot: Array = self._spent[self._now // self._slot % len(self._spent)]
+        return slot
 
     def _left(self) -> Array:
         left: Array = self._limits - self._spent.sum(axis=0)

@@ -137,6 +137,7 @@ class AutoPolicy(SkippingUpperConfidence):
       the width `NEXT_WIDTH`. Readings of these sensors show whether the model underestimates them.
     """
 
+    _posterior: LearningPosterior
     learns_rates = True
     skips_gaps = True  # since the version that introduced `skip`
 
@@ -149,7 +150,6 @@ class AutoPolicy(SkippingUpperConfidence):
     ) -> None:
         beta = width if settings.beta is None else beta_schedule(settings.beta)
         super().__init__(settings.name, field, posterior, beta, Never(), seed=settings.seed)
-        self._learned = posterior
         self._sensors = field.sensors
         self._learns_width = isinstance(beta, LearningWidth)
         is_trained = field.structure is not None and field.structure.rows > 0
@@ -159,11 +159,11 @@ class AutoPolicy(SkippingUpperConfidence):
 
     def set_time(self, at: float | None) -> None:
         """Set the time at which the current interval of `auto` began, in s since 1970, UTC."""
-        self._learned.set_time(at)
+        self._posterior.set_time(at)
 
     def pass_time(self, seconds: float) -> None:
         """Let `seconds` pass for the posterior of `auto`, while the time of day is unknown."""
-        self._learned.pass_time(seconds)
+        self._posterior.pass_time(seconds)
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update the posterior of `auto` with a reading `y` of `arm`, in model units."""
@@ -184,7 +184,7 @@ class AutoPolicy(SkippingUpperConfidence):
         """
         state = decode_snapshot(self.name, None, blob)
         read, time = self._read_in(state), read_count(state, "time")
-        known = self._learned.restore_sensors(read_bytes(state, "posterior"))
+        known = self._posterior.restore_sensors(read_bytes(state, "posterior"))
         if known:
             self._time = time
         if known and self._starts_unread:
@@ -195,15 +195,15 @@ class AutoPolicy(SkippingUpperConfidence):
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
         """Return the ends of the interval in which `auto` expects `share` of the arm's readings."""
         tail = (1.0 - share) / 2.0
-        return self._learned.quantile(arm, tail), self._learned.quantile(arm, 1.0 - tail)
+        return self._posterior.quantile(arm, tail), self._posterior.quantile(arm, 1.0 - tail)
 
     def _hallucinate(self, choice: Choice) -> None:
-        self._learned.hallucinate(choice.arm, choice.mean)
+        self._posterior.hallucinate(choice.arm, choice.mean)
 
     def _best_choice(self, eligible: Mask) -> Choice | None:
         width = self._width()
         if self._takes_turns():
-            unknown = self._learned.highest(TURN_WIDTH, eligible, self._seed, self._events)
+            unknown = self._posterior.highest(TURN_WIDTH, eligible, self._seed, self._events)
             if unknown is None:
                 return None
             choice = self._choice(unknown, width)
@@ -219,7 +219,7 @@ class AutoPolicy(SkippingUpperConfidence):
         return replace(best, same_width=False)
 
     def _takes_turns(self) -> bool:
-        is_new = self._learned.in_first_half_day
+        is_new = self._posterior.in_first_half_day
         return is_new and self.observations < MAX_TURNS * len(self._all_arms)
 
     def _width(self) -> float:

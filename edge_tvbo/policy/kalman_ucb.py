@@ -42,6 +42,7 @@ class FixedWidth:
 class KalmanUcb(SkippingUpperConfidence):
     """The policy `kalman-ucb`: selects the arm with the highest bound of a `CoursePosterior`."""
 
+    _posterior: CoursePosterior
     learns_rates = True
 
     def __init__(
@@ -52,20 +53,19 @@ class KalmanUcb(SkippingUpperConfidence):
         width: BetaSchedule,
     ) -> None:
         super().__init__(settings.name, field, posterior, width, Never(), seed=settings.seed)
-        self._around_course = posterior
 
     def set_time(self, at: float | None) -> None:
         """Set the time at which the interval of `kalman-ucb` began, in s since 1970, UTC."""
-        self._around_course.set_time(at)
+        self._posterior.set_time(at)
 
     def pass_time(self, seconds: float) -> None:
         """Let `seconds` pass for the model of `kalman-ucb`, while the time of day is unknown."""
-        self._around_course.pass_time(seconds)
+        self._posterior.pass_time(seconds)
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
         """Return the ends of the interval in which `kalman-ucb` expects `share` of the readings."""
         known = self.prediction(arm)
-        std = hypot(known.std, self._around_course.noise_variance**0.5)
+        std = hypot(known.std, self._posterior.noise_variance**0.5)
         reading = NormalDist(known.mean, std)
         tail = (1.0 - share) / 2.0
         return reading.inv_cdf(tail), reading.inv_cdf(1.0 - tail)

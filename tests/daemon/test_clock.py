@@ -438,7 +438,7 @@ def daily(at):
         make_policy("auto", field), controller_settings(reply_timeout=4.0, max_age=60.0)
     )
     controller.handle(IntervalElapsed(at))
-    return controller, lambda: round(24 * controller.policy._learned._phase())
+    return controller, lambda: round(24 * controller.policy._posterior._phase())
 
 
 def test_season_follows_a_step_of_the_clock():

@@ -153,11 +153,11 @@ def test_estimated_rate_follows_the_change_of_the_field():
             policy.observe(arm, float(f[arm] + rng.normal() * NOISE**0.5))
             policy.advance()
             f = math.sqrt(1 - rate) * f + math.sqrt(rate) * L @ rng.normal(size=M)
-        rates[rate] = policy._learned.rate
+        rates[rate] = policy._posterior.rate
     assert rates[0.003] < 0.02 < rates[0.1]
     model, change = policy.facts()
     assert (model.epsilon, model.momentum) == (0.1, None)
-    assert change == RateOfChange(policy._learned.rate)
+    assert change == RateOfChange(policy._posterior.rate)
 
 
 def test_fitting_length_scale_has_the_largest_weight():
@@ -170,9 +170,9 @@ def test_fitting_length_scale_has_the_largest_weight():
     for i in range(200):
         policy.observe(i % 30, float(f[i % 30] + 0.1 * rng.normal()))
         policy.advance()
-    weights = policy._learned.weights
+    weights = policy._posterior.weights
     by_scale = {}
-    for member, weight in zip(policy._learned.members, weights, strict=True):
+    for member, weight in zip(policy._posterior.members, weights, strict=True):
         by_scale[member.kernel] = by_scale.get(member.kernel, 0.0) + weight
     assert max(by_scale, key=by_scale.get) == 1  # the longest, which is about 1
 

@@ -380,7 +380,7 @@ def test_fit_is_as_probable_as_the_best_of_a_fine_grid():
     for arm, y in readings:
         policy.observe(arm, y)
     policy.advance()
-    readings = policy._policy._length_scales.readings
+    readings = policy._policy._posterior.readings
     on_grid = [readings.fit(theta).log_likelihood() for theta in np.geomspace(0.01, 10, 300)]
     assert readings.fit(policy.length_scale).log_likelihood() > max(on_grid) - 0.02
 
@@ -400,7 +400,7 @@ def test_prior_pulls_the_fit_towards_its_mode():
 
 def count_densities(policy, intervals):
     """Return how often intervals without readings evaluate the density of a length scale."""
-    readings, calls = policy._length_scales.readings, []
+    readings, calls = policy._posterior.readings, []
     fit = readings.fit
     readings.fit = lambda theta: (calls.append(theta), fit(theta))[1]
     for _ in range(intervals):
@@ -456,7 +456,7 @@ def test_samples_follow_the_posterior_on_a_grid():
         policy.observe(arm, y)
     policy.advance()
     log_scales = np.linspace(np.log(0.01), np.log(10.0), 600)
-    readings = policy._policy._length_scales.readings
+    readings = policy._policy._posterior.readings
     log_weights = [
         readings.fit(math.exp(s)).log_likelihood() + 3 * s - 3 * math.exp(s) for s in log_scales
     ]
@@ -480,7 +480,7 @@ def test_mcmc_bound_is_the_mean_of_its_samples_bounds():
     field = plane()
     policy = make_policy("mcmc-gp-ucb", field, samples=5, beta=4.0)
     run(policy, lambda arm: 0.3 * arm, 4)
-    readings = policy._length_scales.readings
+    readings = policy._posterior.readings
     bounds = []
     for theta, _ in policy.selector.hypotheses(5):
         distances = readings.candidate_distances()

@@ -157,6 +157,8 @@ class LengthScalePolicy(UpperConfidence):
         Seed of the draws that break ties between arms.
     """
 
+    _posterior: LengthScalePosterior
+
     def __init__(
         self,
         name: str,
@@ -169,20 +171,19 @@ class LengthScalePolicy(UpperConfidence):
         posterior = LengthScalePosterior(readings, selector)
         width = AgnosticWidth(posterior, delta) if beta is None else beta_schedule(beta)
         super().__init__(name, readings.field, posterior, width, Never(), seed=seed)
-        self._length_scales = posterior
         self.selector = selector
 
     @property
     def length_scale(self) -> float:
         """The mean of the policy's selected length scales, in the unit of the positions."""
-        hypotheses = self._length_scales.hypotheses
+        hypotheses = self._posterior.hypotheses
         return sum(hypothesis.length_scale for hypothesis in hypotheses) / len(hypotheses)
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update the policy's posterior with a reading, and its selector with a reply."""
         arm, y = checked_reading(self.field, arm, y)
         if arm in self._selected:
-            unit = self._length_scales.readings.prior_std
+            unit = self._posterior.readings.prior_std
             width = self._exploration.width(self._time + 1, self.observations)
             self.selector.update(y / unit, width * self._posterior.at(arm).std / unit)
         return super().observe(arm, y)

@@ -24,7 +24,6 @@ MAX_INELIGIBLE = 50  # ineligible sensors in a decision; a response contains tho
 MAX_EXPLAINED = 5  # ineligible sensors that texts name; further sensors are counted
 COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bounds were compared
 OF_MODELS = (*COMPARED, Reason.WARMUP)  # reasons that only the text of a policy with a model states
-NO_NAMES: Mapping[str, str] = {}
 LOG_SCALE = "the model works on a log scale, so estimates are medians"
 WIDTH_DECIMALS = 4  # of the bound's width in a decision; bounds are rounded far more coarsely
 
@@ -50,7 +49,7 @@ class DecisionBuilder:
         need none of these.
     recommends : bool
         Whether the selected sensors are only recommended, and not activated.
-    names : mapping, optional
+    names : mapping
         Names of sensors in texts, if they differ from the ids.
     """
 
@@ -59,9 +58,9 @@ class DecisionBuilder:
         policy: Policy,
         hotspots: HotspotFinder,
         *,
-        with_text: bool = True,
-        recommends: bool = False,
-        names: Mapping[str, str] = NO_NAMES,
+        with_text: bool,
+        recommends: bool,
+        names: Mapping[str, str],
     ) -> None:
         self._policy = policy
         self._hotspots = hotspots

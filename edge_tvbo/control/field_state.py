@@ -84,10 +84,19 @@ class FieldState:
         self.implausible = ImplausibleReadings(M)
         self.plausible = plausible_range(field, settings)
         self.filter = ReadingFilter(M, self.plausible, settings.max_age, settings.max_future)
-        self.alerts = None
-        if settings.alert:
-            names, known = settings.sensor_names, (self.hotspots, self.faults, self.filter)
-            self.alerts = AlertNotices(settings.alert, field, *known, names, local_time)
+        self.alerts = (
+            AlertNotices(
+                settings.alert,
+                field,
+                self.hotspots,
+                self.faults,
+                self.filter,
+                settings.sensor_names,
+                local_time,
+            )
+            if settings.alert
+            else None
+        )
         # Whether the process before a restart charged its activations to the energy budget:
         self.charged_before = settings.sends_commands
         self._removed_alert: dict[str, Any] = {}  # without settings; its end is not announced yet

@@ -265,6 +265,7 @@ class SkippingUpperConfidence(UpperConfidence):
         Posterior of the arms, which the caller must not change after this call.
     """
 
+    _posterior: SkippingPosterior
     skips_gaps = False
 
     def __init__(
@@ -281,7 +282,6 @@ class SkippingUpperConfidence(UpperConfidence):
         super().__init__(
             name, field, posterior, exploration, trigger, keep_last=keep_last, seed=seed
         )
-        self._skipping = posterior
 
     def skip(self, intervals: int) -> None:
         """End several intervals of the upper-confidence policy at once, as after a downtime.
@@ -290,7 +290,7 @@ class SkippingUpperConfidence(UpperConfidence):
         """
         skipped = intervals - 1
         resets = self._trigger.due_times(self._time, self._time + skipped)
-        self._skipping.skip(skipped)
+        self._posterior.skip(skipped)
         self._time += skipped
         self._events += skipped
         if resets:

@@ -5,7 +5,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from edge_tvbo.control.decision_text import MAX_INELIGIBLE, NO_NAMES, DecisionBuilder
+from edge_tvbo.control.decision_text import MAX_INELIGIBLE, DecisionBuilder
 from edge_tvbo.control.fact_text import ineligible_text, turn_text
 from edge_tvbo.control.facts import (
     INELIGIBILITY,
@@ -53,12 +53,13 @@ def runner_up_of(policy, choice):
     return decision.width, decision.runner_up, decision.runner_up_ucb
 
 
-def decision_of(policy, choice, eligible=None, names=NO_NAMES, faulty=()):
+def decision_of(policy, choice, eligible=None, names=None, faulty=()):
     faults = FaultDetector(policy.field, 60.0, 64)
     for arm in faulty:
         faults._exclude(arm, "stuck", 20.0, 20.0, interval=0)
     hotspots = HotspotFinder(policy, faults, IgnoredSensors(policy.field.sensors))
-    return DecisionBuilder(policy, hotspots, names=names).decision(
+    builder = DecisionBuilder(policy, hotspots, with_text=True, recommends=False, names=names or {})
+    return builder.decision(
         choice,
         eligible,
         because=None,

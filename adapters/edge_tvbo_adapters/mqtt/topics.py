@@ -38,22 +38,15 @@ class Template:
             )
         if text.count(SENSOR_PLACE) != 1:
             raise ConfigError(f"{text!r}: {{sensor}} must be in the topic exactly once.")
-        self._levels = text.split("/")
-        self._place = next(i for i, level in enumerate(self._levels) if SENSOR_PLACE in level)
-        self._before, _, self._after = self._levels[self._place].partition(SENSOR_PLACE)
-        self.filter = "/".join("+" if SENSOR_PLACE in level else level for level in self._levels)
+        levels = text.split("/")
+        self.filter = "/".join("+" if SENSOR_PLACE in level else level for level in levels)
+        before, _, after = text.partition(SENSOR_PLACE)
+        self._pattern = re.compile(f"{re.escape(before)}([^/]*){re.escape(after)}")
 
     def sensor(self, topic: str) -> str | None:
         """Return the sensor's name in `topic`; None if the topic does not match the template."""
-        levels = topic.split("/")
-        if len(levels) != len(self._levels):
-            return None
-        level, levels[self._place] = levels[self._place], self._levels[self._place]
-        if levels != self._levels or len(level) < len(self._before) + len(self._after):
-            return None
-        if not (level.startswith(self._before) and level.endswith(self._after)):
-            return None
-        return level[len(self._before) : len(level) - len(self._after)]
+        match = self._pattern.fullmatch(topic)
+        return match and match[1]
 
 
 def publishable(topic: str) -> bool:

@@ -11,9 +11,8 @@ from collections.abc import Collection, Mapping, Set
 from math import inf
 from typing import TYPE_CHECKING
 
-from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo_adapters.mqtt.outbox import Outbox
-from edge_tvbo_adapters.mqtt.publisher import Publisher, retained_command_topics
+from edge_tvbo_adapters.mqtt.publisher import Publisher
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.discovery import Discovery
@@ -24,8 +23,6 @@ class FormerDocuments:
 
     Parameters
     ----------
-    fields : mapping
-        The settings of each field.
     former : mapping
         The value of `topics` in the previous link, which this link replaces.
     without_model : collection of str
@@ -40,20 +37,19 @@ class FormerDocuments:
 
     def __init__(
         self,
-        fields: Mapping[str, FieldSettings],
         former: Mapping[str, Set[str]],
         without_model: Collection[str],
         discovery: "Discovery | None",
         publisher: Publisher,
         outbox: Outbox,
     ) -> None:
-        self._own = {name: retained_command_topics(each) for name, each in fields.items()}
+        self._own = publisher.retained_topics
         self._former = dict(former)
         self._without_model = without_model
         self._discovery = discovery
         self._publisher = publisher
         self._outbox = outbox
-        self._removed = former.keys() - fields.keys()
+        self._removed = former.keys() - self._own.keys()
         self._clears_later = discovery is not None
         publisher.clear_stale_commands(former.values())
         if discovery is None:

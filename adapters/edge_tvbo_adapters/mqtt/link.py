@@ -187,7 +187,7 @@ class MqttLink:
         self._logged_lost = 0  # number of lost messages that were already logged
         self._publisher.status(b"online")
         self._former = FormerDocuments(
-            self._fields, former, without_model, discovery, self._publisher, self._outbox
+            former, without_model, discovery, self._publisher, self._outbox
         )
 
     # --- what the loop calls ------------------------------------------------------------------

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Set
 from math import inf
 
 import msgspec
+from msgspec.structs import replace
 
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.messages.commands import Activate, Command, Notify, PublishState, Record
@@ -18,7 +19,7 @@ from edge_tvbo.messages.documents import (
 from edge_tvbo.messages.payloads import Activation
 from edge_tvbo_adapters.mqtt.outbox import ActivationId, Outbox
 from edge_tvbo_adapters.mqtt.request_queue import UNKNOWN_VERB, VERBS
-from edge_tvbo_adapters.mqtt.topics import activation_payload, activation_topic, publishable
+from edge_tvbo_adapters.mqtt.topics import SENSOR_PLACE, activation_payload, publishable
 from edge_tvbo_adapters.payloads.of_field import activation
 
 LEVELS = {Hotspot: "hotspot", Alert: "alert", PublishedPosterior: "posterior"}  # of topics
@@ -36,12 +37,25 @@ class Publisher:
         The settings of each field.
     outbox : Outbox
         Holds the messages until the broker has acknowledged them.
+
+    Attributes
+    ----------
+    retained_topics : dict of str to set of str
+        For each field, the topics on which activations are retained: those of sleepy sensors.
     """
 
     def __init__(self, base: str, fields: Mapping[str, FieldSettings], outbox: Outbox) -> None:
         self._base = base
         self._fields = dict(fields)
         self._activations = {name: activations(name, each) for name, each in fields.items()}
+        self.retained_topics = {
+            name: {
+                each.topic
+                for each in by_sensor.values()
+                if each.mode == "sleepy" and publishable(each.topic)
+            }
+            for name, by_sensor in self._activations.items()
+        }
         self._outbox = outbox
         # For each field and sensor: the topic of the unanswered activation.
         self._pending: dict[str, dict[str, str]] = {field: {} for field in fields}
@@ -128,7 +142,7 @@ class Publisher:
         A topic in `former` that no present field uses is cleared only once, in the next session,
         because another daemon may use this topic later.
         """
-        topics = set[str]().union(*map(retained_command_topics, self._fields.values()))
+        topics = set[str]().union(*self.retained_topics.values())
         for topic in topics:
             self._outbox.state(topic, b"")
         for topic in set[str]().union(*former) - topics:
@@ -172,11 +186,10 @@ class Publisher:
         return cleared
 
     def _activate(self, field: str, activate: Activate) -> None:
-        settings = self._fields[field]
         activation = self._activations[field].get(activate.sensor)
-        topic = activation_topic(settings, activate.sensor)
-        if topic is None or activation is None:
+        if activation is None:
             return
+        topic = activation.topic
         is_sleepy = activation.mode == "sleepy"
         identity = ActivationId(field, activate.sensor, activate.interval)
         if not publishable(topic) or not (is_sleepy or self._outbox.open):
@@ -185,7 +198,7 @@ class Publisher:
         if activate.replaces:
             self.cancel_commands(field)
         self._pending[field][activate.sensor] = topic
-        payload = activation_payload(settings, activation.payload, activate).encode()
+        payload = activation_payload(self._fields[field], activation.payload, activate).encode()
         if is_sleepy:
             valid_s = max(0.0, activate.expires_at - activate.at)
             self._outbox.state(topic, payload, activates=identity, valid_s=valid_s)
@@ -200,19 +213,14 @@ class Publisher:
 def activations(name: str, field: FieldSettings) -> dict[str, Activation]:
     """Return how the publisher activates each sensor of a field, as a dict by sensor id.
 
-    Sensors that are not activated are left out.
+    The topic of an activation contains the sensor's name. Sensors that are not activated are left
+    out.
     """
     return {
-        sensor: known
+        sensor: replace(
+            found, topic=found.topic.replace(SENSOR_PLACE, field.names.get(sensor, sensor))
+        )
         for index, source in enumerate(field.sources)
-        if (known := activation(name, field, index)) is not None
+        if (found := activation(name, field, index)) is not None
         for sensor in source.sensors
     }
-
-
-def retained_command_topics(field: FieldSettings) -> set[str]:
-    """Return the topics on which the publisher retains activations: those of sleepy sensors."""
-    if field.activate.mode != "sleepy":
-        return set()
-    topics = (activation_topic(field, sensor) for sensor in field.sensors)
-    return {topic for topic in topics if topic is not None and publishable(topic)}

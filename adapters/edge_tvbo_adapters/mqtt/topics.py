@@ -62,18 +62,6 @@ def publishable(topic: str) -> bool:
     )
 
 
-def activation_topic(field: FieldSettings, sensor: str) -> str | None:
-    """Return the topic of a sensor's activation.
-
-    Returns None if the daemon activates no sensor of the field, or if `sensor` is unknown.
-    """
-    topics = (each.activate.topic for each in field.sources if sensor in each.sensors)
-    topic = next(topics, None)
-    if field.activate.mode == "advise" or topic is None:
-        return None
-    return topic.replace(SENSOR_PLACE, field.names.get(sensor, sensor))
-
-
 def activation_payload(field: FieldSettings, template: str, activate: Activate) -> str:
     """Return the payload for a sensor's activation topic: `template` with placeholders replaced."""
     name = field.names.get(activate.sensor, activate.sensor)

@@ -6,7 +6,8 @@ import re
 import tomllib
 
 import pytest
-from edge_tvbo_adapters.mqtt.topics import Template, activation_payload, activation_topic
+from edge_tvbo_adapters.mqtt.publisher import activations
+from edge_tvbo_adapters.mqtt.topics import Template, activation_payload
 from edge_tvbo_adapters.payloads import FORMATS, all_presets, make_codec
 from edge_tvbo_adapters.payloads.of_field import activation, check_payloads, reading_codec
 from support.paths import DOCS
@@ -126,7 +127,7 @@ def test_each_activation_mode_has_its_own_command(tmp_path, mode, payload, expec
     )
     usual = activation("f0", field)
     assert usual.mode == mode
-    assert activation_topic(field, "hall") == "to/hall"
+    assert activations("f0", field)["hall"].topic == "to/hall"
     sent = activation_payload(field, usual.payload, Activate("hall", 7, 600.0, 660.0))
     assert sent == expected
 
@@ -160,7 +161,7 @@ def test_each_source_has_the_downlink_of_its_own_network_server(tmp_path):
 
     assert "downlinks" in activation("f0", field, 0).payload
     assert activation("f0", field, 1).payload == "1"
-    topics = [activation_topic(field, sensor) for sensor in field.sensors]
+    topics = [each.topic for each in activations("f0", field).values()]
     assert topics == ["to/hall", "down/attic"]
 
 

@@ -45,6 +45,7 @@ from edge_tvbo.messages.documents import (
     Decision,
     Health,
     Hotspot,
+    LinkStatus,
     Notice,
     NoticeKind,
     PublishedPosterior,
@@ -282,12 +283,6 @@ class RecordingLink:
 
     def __init__(self, clock: ManualClock) -> None:
         self.documents: dict[type, Any] = {}
-        self.activations: dict[str, int] = {}
-        self.unacknowledged_s = 0.0
-        self.lost = self.queued = 0
-        self.left_out: dict[str, int] = {}
-        self.inputs_silent = False
-        self.second_daemon = ""
         self.requested: list[tuple[Verb, Request] | Unreadable] = []
         self._clock = clock
         self._replies: list[tuple[str, Event]] = []
@@ -297,6 +292,9 @@ class RecordingLink:
 
     def alive(self, now: float) -> bool:
         return True
+
+    def status(self) -> LinkStatus:
+        return LinkStatus()
 
     def wake_at(self) -> float:
         return 0.0

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Protocol
 
+import msgspec
+
 from edge_tvbo import __version__
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.daemon.health_size import bounded
 from edge_tvbo.daemon.memory import resident_bytes
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record, Reject
-from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, Status
+from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, LinkStatus, Status
 from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted, listed, rfc3339
 from edge_tvbo.numerics.jit import COMPILATION
 
@@ -32,42 +34,8 @@ class MonitoredLink(Protocol):
         """Whether the daemon's status is "online": it is connected and has subscribed."""
         ...
 
-    @property
-    def activations(self) -> Mapping[str, int]:
-        """Number of activations that the monitored link has sent, by field."""
-        ...
-
-    @property
-    def unacknowledged_s(self) -> float:
-        """How long, in s, the oldest publication has waited for the broker's acknowledgement."""
-        ...
-
-    @property
-    def lost(self) -> int:
-        """Number of activations, notices and responses that the monitored link has dropped."""
-        ...
-
-    @property
-    def queued(self) -> int:
-        """Number of the monitored link's messages that the broker has not acknowledged yet."""
-        ...
-
-    @property
-    def left_out(self) -> Mapping[str, int]:
-        """Topics of messages that the broker does not accept; the status reports them.
-
-        The values are the sizes of the messages in bytes. These messages are not published.
-        """
-        ...
-
-    @property
-    def inputs_silent(self) -> bool:
-        """Whether all sensors are still silent after a reconnection of the monitored link."""
-        ...
-
-    @property
-    def second_daemon(self) -> str:
-        """Text of the link about a second daemon of this instance; "" if none is running."""
+    def status(self) -> LinkStatus:
+        """Return the present status of the monitored link."""
         ...
 
     def alive(self, now: float) -> bool:
@@ -77,6 +45,17 @@ class MonitoredLink(Protocol):
     def report(self, health: Health) -> None:
         """Publish the health that the status collector has measured."""
         ...
+
+
+class _FieldCounts(msgspec.Struct):
+    """Counts of one field since the daemon started."""
+
+    decisions: int = 0
+    timeouts: int = 0  # since the last reply
+    activations: int = 0  # that the present link has not sent
+    resets: int = 0  # that the present controller does not count
+    endings: Counter[str] = msgspec.field(default_factory=Counter)
+    refused: Counter[str] = msgspec.field(default_factory=Counter)  # messages, by reason
 
 
 class StatusCollector:
@@ -102,13 +81,7 @@ class StatusCollector:
         self._lost_before = 0  # messages that earlier links dropped
         self._link: MonitoredLink  # since the first call of `attach`
         self._controllers: Mapping[str, Controller] = {}
-        self._decisions: dict[str, int] = {}
-        self._endings: dict[str, Counter[str]] = {}  # by field
-        self._refused: dict[str, Counter[str]] = {}  # by field: rejected messages, by reason
-        self._resets: dict[str, int] = {}  # by field: resets that the controller does not count
-        self._timeouts: dict[str, int] = {}  # by field: time-outs since the last reply
-        self._activations: dict[str, int] = {}  # by field: sent by earlier links
-        self._sent: Mapping[str, int] = {}  # by field: sent by the present link
+        self._counts: dict[str, _FieldCounts] = {}  # by field
         self._written_before = 0  # bytes of state that were written before the last reload
         self._published_at = -inf  # monotonic
         self._due = self._began
@@ -144,17 +117,16 @@ class StatusCollector:
             Returns the number of bytes of state that the present daemon has written; None if no
             state is stored.
         """
-        sent = link.activations  # not empty if the link was kept after a failed reload
+        before = self._link.status() if self._controllers else LinkStatus()
+        sent = link.status().activations  # not empty if the link was kept after a failed reload
         if self._controllers and link is not self._link:
-            self._lost_before += self._link.lost
-        self._activations = {
-            name: self._activated(name) - sent.get(name, 0) for name in controllers
-        }
-        self._sent = sent
-        self._resets = {
-            name: self._counted_resets(name) - each.policy.resets
-            for name, each in controllers.items()
-        }
+            self._lost_before += before.lost
+        self._counts = {name: self._counts.get(name, _FieldCounts()) for name in controllers}
+        for name, counts in self._counts.items():
+            counts.activations += before.activations.get(name, 0) - sent.get(name, 0)
+            if former := self._controllers.get(name):
+                counts.resets += former.policy.resets
+            counts.resets -= controllers[name].policy.resets
         self._controllers = controllers
         self._link = link
         self._intervals = intervals
@@ -162,10 +134,6 @@ class StatusCollector:
         self._rejected = rejected
         self._problems = problems
         self._written = written
-        self._decisions = {name: self._decisions.get(name, 0) for name in controllers}
-        self._timeouts = {name: self._timeouts.get(name, 0) for name in controllers}
-        self._endings = {name: self._endings.get(name, Counter()) for name in controllers}
-        self._refused = {name: self._refused.get(name, Counter()) for name in controllers}
         self._due = time.monotonic()
 
     def add_written(self, number: int | None) -> None:
@@ -180,18 +148,19 @@ class StatusCollector:
         After a decision or the end of an activation, the health is published soon, so that its
         counters agree with the retained decision.
         """
+        counts = self._counts[field]
         if isinstance(command, PublishState):
-            self._decisions[field] += 1
+            counts.decisions += 1
         if isinstance(command, PublishState | Record):
             self.publish_soon()
         if isinstance(command, Reject):
-            self._refused[field][command.reason] += 1
+            counts.refused[command.reason] += 1
         if isinstance(command, Record):
-            self._endings[field][command.ending.value] += 1
+            counts.endings[command.ending.value] += 1
             if command.ending is Ending.ANSWERED:
-                self._timeouts[field] = 0
+                counts.timeouts = 0
             elif command.ending is Ending.MISSED and self._online:
-                self._timeouts[field] += 1
+                counts.timeouts += 1
 
     def fileno(self) -> int:
         """Return -1, because the status collector has no descriptor to wait for."""
@@ -240,14 +209,14 @@ class StatusCollector:
             problem=self._problem(fields),
             refused=dict(self._rejected()),
             kernels=COMPILATION,
-            unacknowledged_s=round(self._link.unacknowledged_s, 1),
+            unacknowledged_s=round(self._link.status().unacknowledged_s, 1),
             process=self.process,
         )
 
     def status(self) -> Status:
         """Return the daemon's status, for `/metrics` and `/healthz`."""
         now, at, health = time.monotonic(), self._wall(), self._health()
-        written = self._written()
+        written, link = self._written(), self._link.status()
         away = 0.0 if self._online else now - self._lost_at
         failure = self._failure(now, away)
         return Status(
@@ -259,12 +228,14 @@ class StatusCollector:
             online=self._online,
             away=away,
             reconnects=max(0, self._connections - 1),
-            lost=self._lost(),
-            queued=self._link.queued,
-            fields={name: self._field(name, health.fields[name], at) for name in health.fields},
+            lost=self._lost_before + link.lost,
+            queued=link.queued,
+            fields={
+                name: self._field(name, each, link, at) for name, each in health.fields.items()
+            },
             written=None if written is None else self._written_before + written,
             resident=resident_bytes(),
-            second_daemon=bool(self._link.second_daemon),
+            second_daemon=bool(link.second_daemon),
         )
 
     def summary(self) -> str:
@@ -285,6 +256,7 @@ class StatusCollector:
         return self._clock.wall(self._clock.elapsed())
 
     def _problem(self, fields: Mapping[str, FieldHealth]) -> str | None:
+        link = self._link.status()
         silent = "no sensor has sent a message for a long time"
         unresponsive = [self._unresponsive(name, each) for name, each in fields.items()]
         faulty = [
@@ -303,9 +275,9 @@ class StatusCollector:
             for sensor, reading in each.implausible.items()
         ]
         problems = [
-            silent if self._link.inputs_silent else "",
-            self._link.second_daemon,
-            _not_accepted(self._link.left_out),
+            silent if link.inputs_silent else "",
+            link.second_daemon,
+            _not_accepted(link.left_out),
             *unresponsive,
             *_first(faulty, "faults of"),
             *limits,
@@ -323,8 +295,9 @@ class StatusCollector:
         suspects = len(health.suspects)
         if suspects == sensors:
             return f"no sensor of {name} responds"
-        if self._timeouts[name] >= MIN_TIMEOUTS and not health.recommends:
-            return f"no sensor of {name} has replied to the last {self._timeouts[name]} activations"
+        timeouts = self._counts[name].timeouts
+        if timeouts >= MIN_TIMEOUTS and not health.recommends:
+            return f"no sensor of {name} has replied to the last {timeouts} activations"
         if 2 * suspects > sensors:
             return f"{suspects} of {sensors} sensors of {name} do not respond"
         return ""
@@ -341,31 +314,19 @@ class StatusCollector:
             return f"the daemon has not been connected to the broker for {away:.0f} s"
         return ""
 
-    def _activated(self, name: str) -> int:
-        return self._activations.get(name, 0) + self._sent.get(name, 0)
-
-    def _lost(self) -> int:
-        """Return how many messages the links have dropped since the daemon started."""
-        return self._lost_before + (self._link.lost if self._controllers else 0)
-
-    def _counted_resets(self, name: str) -> int:
-        """Return how often the model of a field was reset since the daemon started."""
-        controller = self._controllers.get(name)
-        return self._resets[name] + controller.policy.resets if controller else 0
-
-    def _field(self, name: str, health: FieldHealth, at: float) -> FieldStatus:
-        controller = self._controllers[name]
+    def _field(self, name: str, health: FieldHealth, link: LinkStatus, at: float) -> FieldStatus:
+        controller, counts = self._controllers[name], self._counts[name]
         silent_after = max(SILENT_AFTER_S, MAX_AWAY_INTERVALS * (self._intervals[name] or 0.0))
         unused = {*health.suspects, *health.ignored}
         return FieldStatus(
             health=health,
             sensors=len(controller.policy.field),
-            decisions=self._decisions[name],
-            activations=self._activated(name),
-            resets=self._counted_resets(name),
+            decisions=counts.decisions,
+            activations=counts.activations + link.activations.get(name, 0),
+            resets=counts.resets + controller.policy.resets,
             names=controller.settings.sensor_names,
-            endings=self._endings[name],
-            refused=self._refused[name],
+            endings=counts.endings,
+            refused=counts.refused,
             last_readings={
                 sensor: last
                 for sensor, last in controller.last_readings().items()

@@ -293,6 +293,18 @@ class FieldStatus(msgspec.Struct, frozen=True):
     names: Mapping[str, str] = {}  # display names of sensors, if they differ from the ids
 
 
+class LinkStatus(msgspec.Struct, frozen=True):
+    """Status of the daemon's link to the broker."""
+
+    activations: Mapping[str, int] = {}  # number of activations that the link has sent, by field
+    lost: int = 0  # activations, notices and responses that the link has dropped
+    queued: int = 0  # messages that wait to be sent or acknowledged
+    unacknowledged_s: float = 0.0  # how long the oldest unacknowledged publication has waited, s
+    left_out: Mapping[str, int] = {}  # topic -> bytes of a message that the broker does not accept
+    inputs_silent: bool = False  # whether all sensors are silent, also after a reconnection
+    second_daemon: str = ""  # text about a second daemon of this instance; "" if none is running
+
+
 class Status(msgspec.Struct, frozen=True):
     """Status of the daemon: the content of `health`, `/metrics` and `/healthz`."""
 

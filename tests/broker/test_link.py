@@ -339,7 +339,7 @@ def test_after_a_restart_of_the_broker_the_newest_states_are_published_and_readi
     assert len(
         [line for line in logged(caplog, logging.INFO) if "lost activations and notices: 1" in line]
     )
-    assert link.lost == 1
+    assert link.status().lost == 1
 
 
 def test_a_broker_that_starts_later_is_one_error_and_then_one_connection(mosquitto, drive, caplog):

@@ -175,7 +175,7 @@ def test_a_small_limit_of_the_broker_is_not_taken_for_a_second_client(
     link.send("lab", decision(sensor="a" * 7000))
 
     topics = {f"edge_tvbo/small/lab/{level}" for level in ("selected", "posterior")}
-    driver.until(lambda: set(link.left_out) == topics)
+    driver.until(lambda: set(link.status().left_out) == topics)
     assert_all_else_works(link, driver, watcher, 1)
     assert "another client" not in caplog.text
     errors = [each for each in logged(caplog) if "ends every session" in each]
@@ -199,8 +199,8 @@ def test_a_document_that_ends_each_session_is_found_behind_many_slow_states(
         link = link_to(proxy.port, version="3.1.1", instance="slow", field=many)
         driver = drive(link)
         link.show("lab", posterior(3000))
-        driver.until(lambda: link.left_out)
-        assert list(link.left_out) == ["edge_tvbo/slow/lab/posterior"]
+        driver.until(lambda: link.status().left_out)
+        assert list(link.status().left_out) == ["edge_tvbo/slow/lab/posterior"]
         link.close()
     assert "kB on edge_tvbo/slow/lab/posterior; raise the broker's limit" in caplog.text
 

@@ -72,7 +72,7 @@ def test_two_daemons_of_an_instance_notice_each_other_until_one_stops(broker, dr
     other = Daemon(broker.port, "22222222", client_id="two")
     house = House(drive, Daemon(broker.port, "11111111", client_id="one"), other)
     links = [each.link for each in house.daemons]
-    house.until(lambda: all(each.second_daemon for each in links))
+    house.until(lambda: all(each.status().second_daemon for each in links))
     assert [each.online for each in links] == [True, True]
     for line in logged(caplog):
         assert "another daemon of the instance 'twins'" in line
@@ -88,7 +88,7 @@ def test_two_daemons_of_an_instance_notice_each_other_until_one_stops(broker, dr
     other.link.close()
     house.daemons = house.daemons[:1]
     house.driver.links = links[:1]
-    house.until(lambda: not links[0].second_daemon)
+    house.until(lambda: not links[0].status().second_daemon)
     assert "has stopped" in logged(caplog, logging.INFO)[-1]
 
 
@@ -105,7 +105,7 @@ def test_a_restarted_daemon_does_not_take_itself_for_another(broker, drive, capl
     watcher.wait(lambda: watcher.on(TOPIC))
     after = Daemon(broker.port, "22222222", client_id="restarted")
     House(drive, after).for_seconds(MOMENT_S)
-    assert not after.link.second_daemon
+    assert not after.link.status().second_daemon
     assert not logged(caplog)
 
 
@@ -118,7 +118,7 @@ def test_a_lost_connection_shows_no_second_daemon(broker, drive, caplog):
         house.until(lambda: not daemon.link.online)
         house.until(lambda: daemon.link.online)
     house.for_seconds(MOMENT_S)
-    assert not daemon.link.second_daemon
+    assert not daemon.link.status().second_daemon
 
 
 def test_a_bridge_that_echoes_is_no_second_daemon(broker, drive, peer):
@@ -136,7 +136,7 @@ def test_a_bridge_that_echoes_is_no_second_daemon(broker, drive, peer):
             bridge.publish(TOPIC, payload, retain=True)
             echoes += 1
     assert echoes > 10
-    assert not daemon.link.second_daemon
+    assert not daemon.link.status().second_daemon
 
 
 def test_without_the_right_to_read_the_health_the_daemon_works_as_before(
@@ -150,7 +150,7 @@ def test_without_the_right_to_read_the_health_the_daemon_works_as_before(
     daemons = [Daemon(broker.port, name * 8, client_id=name) for name in "ab"]
     house = House(drive, *daemons)
     house.for_seconds(MOMENT_S)
-    assert all(each.link.online and not each.link.second_daemon for each in daemons)
+    assert all(each.link.online and not each.link.status().second_daemon for each in daemons)
     assert not logged(caplog)
 
 

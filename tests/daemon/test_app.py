@@ -291,10 +291,12 @@ def test_a_reload_does_not_forget_a_second_daemon(settings, changed, is_known):
     before = build_daemon(settings(), make_surroundings())
     for now in (0.0, 60.0):
         before.link.detector.add(ProcessKeys(int(now), "0.2.0", "other"), now)
-    assert before.link.second_daemon
+    assert before.link.status().second_daemon
     reloaded = replace(before.settings, health=300.0, **changed)
     after = build_daemon(reloaded, before.surroundings, before)
-    assert after.link.second_daemon == (before.link.second_daemon if is_known else "")
+    assert after.link.status().second_daemon == (
+        before.link.status().second_daemon if is_known else ""
+    )
 
 
 @pytest.mark.parametrize("restarts", [True, False])

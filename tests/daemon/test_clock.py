@@ -34,7 +34,7 @@ from edge_tvbo.daemon.loop import Loop
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.status import MIN_HEALTH_PERIOD_S, StatusCollector
 from edge_tvbo.messages.commands import Activate, Notify, PublishState
-from edge_tvbo.messages.documents import Request
+from edge_tvbo.messages.documents import LinkStatus, Request
 from edge_tvbo.messages.events import (
     ClockStepped,
     ClockSyncChanged,
@@ -84,20 +84,17 @@ class World:
         self.coming = defaultdict(list)  # by monotonic time: (sensor, value, stamp)
         self.decisions, self.began, self.announced, self.reports, self.notices = [], [], [], [], []
         self.online, self.set_in_turn = True, 0.0
-        self.activations, self.unacknowledged_s = {}, 0.0
-        self.lost, self.queued, self.left_out = 0, 0, {}
-        self.inputs_silent, self.second_daemon = False, ""
         clock = LiveClock()
         schedule = Scheduler({"lab": None if on_reading else TICK * TICKS}, clock, first=BOOT)
         self.clock = clock
-        self.status, self.log = StatusCollector(clock), DecisionLog()
+        self.collector, self.log = StatusCollector(clock), DecisionLog()
         self.loop = self.loop_with({"lab": self.controller}, schedule)
 
     def loop_with(self, controllers, schedule):
         handler = CommandHandler(
-            controllers, self.status.health, self.log.decisions, schedule.next_interval
+            controllers, self.collector.health, self.log.decisions, schedule.next_interval
         )
-        self.status.attach(
+        self.collector.attach(
             controllers,
             self,
             dict.fromkeys(controllers, 5.0),
@@ -110,10 +107,13 @@ class World:
             schedule,
             self.clock,
             handler=handler,
-            observers=[self.log.update, self.status],
-            services=[self.status],
-            on_change=self.status.publish_soon,
+            observers=[self.log.update, self.collector],
+            services=[self.collector],
+            on_change=self.collector.publish_soon,
         )
+
+    def status(self):
+        return LinkStatus()
 
     def alive(self, now):
         return True

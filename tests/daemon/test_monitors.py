@@ -31,6 +31,7 @@ from edge_tvbo.daemon.status import (
 )
 from edge_tvbo.daemon.status_dump import lines
 from edge_tvbo.messages.commands import Activate
+from edge_tvbo.messages.documents import LinkStatus
 from edge_tvbo.messages.events import (
     ActivationRequested,
     DeadlineElapsed,
@@ -69,9 +70,10 @@ class Link:
 
     def __init__(self):
         self.online, self.moving = True, True
-        self.activations, self.unacknowledged_s = {"heat": 0}, 0.0
-        self.lost, self.queued, self.left_out = 0, 0, {}
-        self.inputs_silent, self.second_daemon = False, ""
+        self.activations, self.other = {"heat": 0}, {}
+
+    def status(self):
+        return LinkStatus(self.activations, **self.other)
 
     def alive(self, now):
         return self.moving
@@ -197,7 +199,7 @@ def test_an_activation_that_did_not_leave_is_not_counted():
 
 def test_the_age_of_the_oldest_unacknowledged_publication_is_in_the_health():
     field = Field()
-    field.link.unacknowledged_s = 12.34
+    field.link.other = {"unacknowledged_s": 12.34}
 
     assert field.collector.status().health.unacknowledged_s == 12.3
 
@@ -206,7 +208,7 @@ def test_silent_inputs_are_a_problem():
     field = Field()
     assert field.collector.health().problem is None
 
-    field.link.inputs_silent = True
+    field.link.other = {"inputs_silent": True}
     assert "no sensor has sent a message" in field.collector.health().problem
 
 
@@ -215,7 +217,7 @@ def test_a_second_daemon_is_a_problem_and_this_daemon_stays_healthy():
     field = Field()
     assert not field.collector.status().second_daemon
 
-    field.link.second_daemon = "another daemon is running"
+    field.link.other = {"second_daemon": "another daemon is running"}
     status = field.collector.status()
     assert status.health.problem == "another daemon is running"
     assert status.second_daemon
@@ -232,11 +234,11 @@ def test_the_health_contains_the_id_of_the_process():
 def test_lost_messages_are_counted_over_reloads_and_waiting_messages_are_not():
     """The new link has dropped a notice before it was attached: it took over too many."""
     field, after = Field(), Link()
-    field.link.lost, field.link.queued = 3, 9
-    after.lost, after.queued = 1, 4
+    field.link.other = {"lost": 3, "queued": 9}
+    after.other = {"lost": 1, "queued": 4}
     for _ in range(2):  # a reload, and a failed reload
         field.collector.attach({"heat": field.controller}, after, {"heat": 60.0})
-        after.lost += 1
+        after.other["lost"] += 1
     status = field.collector.status()
 
     assert (status.lost, status.queued) == (3 + 1 + 2, 4)
@@ -244,7 +246,8 @@ def test_lost_messages_are_counted_over_reloads_and_waiting_messages_are_not():
 
 def test_messages_that_the_broker_does_not_accept_are_one_problem():
     field = Field()
-    field.link.left_out = {f"edge_tvbo/k/{name}/posterior": 71_234 for name in "abcdef"}
+    left_out = {f"edge_tvbo/k/{name}/posterior": 71_234 for name in "abcdef"}
+    field.link.other = {"left_out": left_out}
 
     assert field.collector.health().problem == (
         "messages are not published, because the broker does not accept them:"

@@ -38,7 +38,7 @@ def test_activations_continue_though_acknowledgements_are_lost(
         return len(watcher.received) >= goal
 
     driver.until(has_arrived)
-    driver.until(lambda: link.activations == {"lab": len(watcher.received)})
+    driver.until(lambda: link.status().activations == {"lab": len(watcher.received)})
     assert proxy.connections > 1
     assert re.search(r"has not acknowledged .* for 2 s.*\[E414\]$", logged(caplog)[0])
 
@@ -48,7 +48,7 @@ def test_the_age_of_the_oldest_unacknowledged_publication_is_reported(proxy, dri
     link = link_to(proxy.port, keepalive=60)
     driver = drive(link)
     driver.online()
-    driver.until(lambda: link.unacknowledged_s > 0.1)
+    driver.until(lambda: link.status().unacknowledged_s > 0.1)
     assert link.online
 
 

@@ -173,14 +173,11 @@ class JumpingClock:
 class HouseLink:
     """The daemon's link to the house; what the daemon publishes is dropped."""
 
-    online, unacknowledged_s, inputs_silent, second_daemon = True, 0.0, False, ""
-    lost = queued = 0
-    former = ()
+    online, former = True, ()
 
     def __init__(self, fields):
         from edge_tvbo_adapters.mqtt.message_router import MessageRouter
 
-        self.activations, self.left_out = {}, {}
         self._router = MessageRouter(fields)
         self._received = []
 
@@ -201,6 +198,11 @@ class HouseLink:
 
     def alive(self, now):
         return True
+
+    def status(self):
+        from edge_tvbo.messages.documents import LinkStatus
+
+        return LinkStatus()
 
     def wake_at(self):
         return inf

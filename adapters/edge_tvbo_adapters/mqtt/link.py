@@ -31,6 +31,7 @@ from edge_tvbo.messages.documents import (
     Alert,
     Health,
     Hotspot,
+    LinkStatus,
     Notice,
     PublishedPosterior,
     Request,
@@ -198,34 +199,6 @@ class MqttLink:
         return self._online
 
     @property
-    def activations(self) -> Mapping[str, int]:
-        """Number of activations that the MQTT link has sent, by field."""
-        return self._outbox.activated
-
-    @property
-    def unacknowledged_s(self) -> float:
-        """How long the MQTT link's oldest publication has waited for its acknowledgement, s."""
-        return self._outbox.unacknowledged_s()
-
-    @property
-    def lost(self) -> int:
-        """Number of activations, notices and responses that the MQTT link has dropped."""
-        return self._outbox.lost
-
-    @property
-    def queued(self) -> int:
-        """Number of messages that the MQTT link has to send, or that await an acknowledgement."""
-        return len(self._outbox)
-
-    @property
-    def left_out(self) -> Mapping[str, int]:
-        """Sizes in bytes of the retained messages that the MQTT link leaves out, by topic.
-
-        The broker does not accept messages of these sizes.
-        """
-        return self._sender.left_out
-
-    @property
     def former(self) -> Mapping[str, Set[str]]:
         """The fields and topics that the next MQTT link has to clear, if it does not use them.
 
@@ -239,22 +212,21 @@ class MqttLink:
         return self._discovery.removals if self._discovery else {}
 
     @property
-    def inputs_silent(self) -> bool:
-        """Whether all sensors are silent, and the MQTT link has reconnected for this reason."""
-        return self._silence.persists
-
-    @property
     def detector(self) -> SecondDaemon | None:
         """The MQTT link's detector of a second daemon, for the link that replaces this link."""
         return self._second_daemon
 
-    @property
-    def second_daemon(self) -> str:
-        """What the MQTT link knows about a second daemon of this instance; "" if none is running.
-
-        The text says what to do.
-        """
-        return self._second_daemon.text if self._second_daemon else ""
+    def status(self) -> LinkStatus:
+        """Return the status of the MQTT link, for the daemon's status."""
+        return LinkStatus(
+            activations=self._outbox.activated,
+            lost=self._outbox.lost,
+            queued=len(self._outbox),
+            unacknowledged_s=self._outbox.unacknowledged_s(),
+            left_out=self._sender.left_out,
+            inputs_silent=self._silence.persists,
+            second_daemon=self._second_daemon.text if self._second_daemon else "",
+        )
 
     def alive(self, now: float) -> bool:
         """Return False if the link hangs; an unreachable broker does not count as a hang.
@@ -499,7 +471,8 @@ class MqttLink:
         self._online = True
         if self._reconnection.sessions_end_early:
             return
-        lost, self._logged_lost = self.lost - self._logged_lost, self.lost
+        lost = self._outbox.lost - self._logged_lost
+        self._logged_lost += lost
         self._outage.over(now, f"; lost activations and notices: {lost}" if lost else "")
 
     def _confirm_client_id(self, now: float) -> None:
@@ -517,7 +490,7 @@ class MqttLink:
         if self._subscription.is_overdue(now):
             text = "the broker does not answer the subscription"
             return ConnectionProblem(text, Code.NO_ANSWER)
-        if self.unacknowledged_s > 2 * self._mqtt.keepalive:
+        if self._outbox.unacknowledged_s() > 2 * self._mqtt.keepalive:
             return no_acknowledgement(self._mqtt)
         if not self._silence.is_too_long(now) or not self._online:
             return None

@@ -108,7 +108,7 @@ def _replay_on_own_broker(
 
     `sensors` contains the options of ``edge-tvbo simulate`` that name the recording.
     """
-    from edge_tvbo_adapters.mqtt.link import connect
+    from edge_tvbo_adapters.mqtt.link import MqttLink
     from edge_tvbo_adapters.simulation import local_broker
 
     from edge_tvbo.config.mqtt_settings import Mqtt
@@ -123,7 +123,7 @@ def _replay_on_own_broker(
             seconds = intervals * backtest.recording.interval / speed
             click.echo(f"Replaying {intervals} intervals over MQTT in about {seconds:.0f} s")
             recorder = mqtt_replay.replay_over_mqtt(
-                backtest, controller, partial(connect, mqtt, "demo"), speed, _decision_printer()
+                backtest, controller, partial(MqttLink, mqtt, "demo"), speed, _decision_printer()
             )
     if sys.stdout.isatty():
         click.echo()

@@ -286,7 +286,7 @@ def _replay_over_mqtt(
     speed: float,
     source: dict[str, Any],
 ) -> "Result":
-    from edge_tvbo_adapters.mqtt.link import connect
+    from edge_tvbo_adapters.mqtt.link import MqttLink
 
     from edge_tvbo.config.mqtt_settings import Mqtt
     from edge_tvbo.messages.commands import PublishState
@@ -304,7 +304,7 @@ def _replay_over_mqtt(
             if isinstance(command, PublishState):
                 step(command.decision.interval + 1)
 
-        link = partial(connect, mqtt, "replay")
+        link = partial(MqttLink, mqtt, "replay")
         recorder = mqtt_replay.replay_over_mqtt(backtest, controller, link, speed, watch)
     return backtest.result(policy, settings, [recorder.run()])
 

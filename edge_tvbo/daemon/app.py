@@ -227,13 +227,13 @@ def _link(
     surroundings: Surroundings,
     before: Daemon | None,
 ) -> "MqttLink":
-    from edge_tvbo_adapters.mqtt.link import connect
+    from edge_tvbo_adapters.mqtt.link import MqttLink
 
     clock = surroundings.clock
     detector = None
     if before and _address(before.settings) == _address(settings):
         detector = cast("MqttLink", before.link).detector
-    return connect(
+    return MqttLink(
         settings.mqtt,
         settings.instance,
         settings.fields,

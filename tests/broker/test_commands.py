@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from edge_tvbo_adapters.mqtt.link import connect
+from edge_tvbo_adapters.mqtt.link import MqttLink
 from edge_tvbo_adapters.mqtt.rate_limits import BURST_S
 from edge_tvbo_adapters.mqtt.request_queue import MAX_RATE, VERBS
 from support.gateway import ROOT, Gateway, program
@@ -328,7 +328,7 @@ def test_commands_are_not_answered_if_they_are_disabled(gateway, operator):
 
 
 def test_a_flood_of_commands_is_counted_and_mostly_not_answered(drive, broker, peer):
-    link = connect(mqtt_settings(broker.port), "k", {}, commands=True)
+    link = MqttLink(mqtt_settings(broker.port), "k", {}, commands=True)
     driver, came = drive(link), []
     driver.online()
     listener = peer(broker.port, f"{BASE}/response/#")
@@ -353,7 +353,7 @@ def test_a_flood_of_commands_is_counted_and_mostly_not_answered(drive, broker, p
     [(b"{}" + b" " * 5000, "too-large"), (b"[" * 4000, "bad-request"), (b"\xff", "bad-request")],
 )
 def test_an_invalid_request_is_rejected_with_a_reason(drive, broker, peer, payload, reason):
-    link = connect(mqtt_settings(broker.port), "k", {}, commands=True)
+    link = MqttLink(mqtt_settings(broker.port), "k", {}, commands=True)
     driver, came = drive(link), []
     driver.online()
     sender = peer(broker.port)

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 from edge_tvbo_adapters.homeassistant.discovery import COPY_TIMEOUT_S, Discovery
-from edge_tvbo_adapters.mqtt.link import STATUS_PERIOD_S, connect
+from edge_tvbo_adapters.mqtt.link import STATUS_PERIOD_S, MqttLink
 from edge_tvbo_adapters.mqtt.outbox import MAX_IN_FLIGHT
 from edge_tvbo_adapters.mqtt.subscription import SUBSCRIBE_AGAIN_S
 from edge_tvbo_adapters.simulation import local_broker
@@ -360,7 +360,7 @@ def test_a_broker_that_starts_later_is_one_error_and_then_one_connection(mosquit
 
 def test_an_unknown_host_is_logged_and_does_not_stop_the_link(drive, caplog):
     mqtt = mqtt_settings(1883, host="no host", reconnect_min=0.05)
-    link = connect(mqtt, "x", {"lab": LAB})
+    link = MqttLink(mqtt, "x", {"lab": LAB})
     driver = drive(link)
     driver.until(lambda: logged(caplog))
     assert "mqtt.host" in logged(caplog)[0]

@@ -10,7 +10,7 @@ import pytest
 from edge_tvbo_adapters.homeassistant.discovery import Discovery
 from edge_tvbo_adapters.mqtt import backoff, reconnection
 from edge_tvbo_adapters.mqtt import link as link_module
-from edge_tvbo_adapters.mqtt.link import connect
+from edge_tvbo_adapters.mqtt.link import MqttLink
 from edge_tvbo_adapters.mqtt.session import CONNACK_5_TIMEOUT_S, SessionState
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
@@ -108,7 +108,7 @@ def test_waiting_commands_of_the_quantities_of_a_device_do_not_replace_each_othe
         for name, payload in commands.items()
     }
     sensor = peer(broker.port, "zigbee2mqtt/a/get")
-    link = connect(mqtt_settings(broker.port, version="5"), "quantities", fields)
+    link = MqttLink(mqtt_settings(broker.port, version="5"), "quantities", fields)
     driver = drive(link)
     driver.until(lambda: link.online and link._outbox.empty)
     for name in fields:

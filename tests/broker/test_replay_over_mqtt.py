@@ -4,7 +4,7 @@ import json
 from functools import partial
 
 import pytest
-from edge_tvbo_adapters.mqtt.link import connect
+from edge_tvbo_adapters.mqtt.link import MqttLink
 from msgspec.structs import replace
 from support.recordings import data_source
 from support.settings import mqtt_settings
@@ -45,7 +45,7 @@ def settings_of(broker):
 
 
 def link_to(at):
-    return partial(connect, at, "test")
+    return partial(MqttLink, at, "test")
 
 
 def sensors(at):

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from statistics import quantiles
 
 import pytest
-from edge_tvbo_adapters.mqtt.link import connect
+from edge_tvbo_adapters.mqtt.link import MqttLink
 from edge_tvbo_adapters.mqtt.topics import default_client_id
 from edge_tvbo_adapters.simulation import local_broker
 from paho.mqtt.client import Client
@@ -149,7 +149,7 @@ def daemon(port):
         activate=ActivateSettings(mode="live", topic="lab/{sensor}/activate"),
     )
     mqtt = mqtt_settings(port, username="edge-tvbo", password=PASSWORD.format("edge-tvbo"))
-    link = connect(mqtt, "lab", {"temperature": field}, commands=True)
+    link = MqttLink(mqtt, "lab", {"temperature": field}, commands=True)
     events = []
 
     def drive(until, within=TIMEOUT_S):

@@ -19,7 +19,7 @@ import pytest
 from edge_tvbo_adapters.mqtt import backoff, outbox
 from edge_tvbo_adapters.mqtt.connection_problems import tls_failed
 from edge_tvbo_adapters.mqtt.input_silence import InputSilence
-from edge_tvbo_adapters.mqtt.link import connect
+from edge_tvbo_adapters.mqtt.link import MqttLink
 from support import certificates
 from support.link import (
     LAB,
@@ -305,7 +305,7 @@ def test_an_unencrypted_password_on_the_network_is_warned_of_once(
     secret = "correct horse"
     security = tls(certs) if encrypted else None
     mqtt = mqtt_settings(1883, host=host, username="u", password=secret, tls=security)
-    connect(mqtt, "x", {"lab": LAB}).close()
+    MqttLink(mqtt, "x", {"lab": LAB}).close()
     lines = logged(caplog, logging.WARNING)
     assert len(lines) == warned
     assert all("unencrypted" in line and "[mqtt.tls]" in line for line in lines)
@@ -445,7 +445,7 @@ def test_a_silent_name_server_does_not_block_the_loop_and_uses_one_thread(
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     before = threading.active_count()
     options = {"host": "gateway.test", "reconnect_min": 0.01, "reconnect_max": 0.01}
-    link = connect(mqtt_settings(broker.port, **options), "dns", {"lab": LAB})
+    link = MqttLink(mqtt_settings(broker.port, **options), "dns", {"lab": LAB})
     driver = drive(link)
     turns = []
     for ahead in range(0, 100, 5):  # s: the link times out and retries many times
@@ -471,7 +471,7 @@ def test_the_last_known_address_is_used_while_dns_is_down(broker, drive, monkeyp
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
     options = {"host": "gateway.test", "reconnect_min": 0.01, "reconnect_max": 0.01}
-    link = connect(mqtt_settings(broker.port, **options), "dns2", {"lab": LAB})
+    link = MqttLink(mqtt_settings(broker.port, **options), "dns2", {"lab": LAB})
     driver = drive(link)
     driver.online()
     down = True
@@ -827,7 +827,7 @@ def test_the_default_limit_of_silence_counts_while_a_field_that_determines_it_is
     silence, paused, expected
 ):
     fields = {"live": LAB, "advise": field_settings(("c",), READ, STAMPED)}
-    link = connect(mqtt_settings(1, silence=silence), "x", fields)
+    link = MqttLink(mqtt_settings(1, silence=silence), "x", fields)
     link.expect_readings([each for each in fields if each not in paused])
     assert link._silence.is_too_long(1e6) is expected
 

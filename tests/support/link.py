@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from itertools import count
 
-from edge_tvbo_adapters.mqtt.link import connect
+from edge_tvbo_adapters.mqtt.link import MqttLink
 from support.mosquitto import TIMEOUT_S
 from support.settings import field_settings, mqtt_settings
 
@@ -43,7 +43,7 @@ def link_to(port, **options):
     field, commands = options.pop("field", LAB), options.pop("commands", False)
     more = {key: options.pop(key) for key in OTHERS if key in options}
     mqtt = mqtt_settings(port, **options)
-    return connect(mqtt, instance, {"lab": field}, commands=commands, seed=0, **more)
+    return MqttLink(mqtt, instance, {"lab": field}, commands=commands, seed=0, **more)
 
 
 def decision(interval=1, sensor="a", mean=21.5):

@@ -13,7 +13,6 @@ readings faster than the daemon handles them.
 """
 
 import logging
-import os
 import selectors
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
@@ -71,22 +70,8 @@ SHUTDOWN_TIMEOUT_S = 1.0  # longest time for sending the last messages
 STATUS_PERIOD_S = 600.0  # time between two publications of ``online``
 
 
-def connect(
-    mqtt: Mqtt,
-    instance: str,
-    fields: Mapping[str, FieldSettings],
-    *,
-    commands: bool = False,
-    discovery: "Discovery | None" = None,
-    former: Mapping[str, Set[str]] | None = None,
-    without_model: Collection[str] = (),
-    process: str = "",
-    health_period: float = 60.0,
-    detector: SecondDaemon | None = None,
-    seed: int | None = None,
-    wall: Callable[[], float] = time.time,
-) -> "MqttLink":
-    """Return the MQTT link of `fields`; it connects when `service` is first called.
+class MqttLink:
+    """The daemon's link to one broker; it connects when `service` is first called.
 
     Parameters
     ----------
@@ -110,72 +95,62 @@ def connect(
     health_period : float
         The longest time between two health documents, in s.
     detector : SecondDaemon, optional
-        `MqttLink.detector` of the link that this link replaces after a reload, if instance and
-        broker are the same.
+        The `detector` of the link that this link replaces after a reload, if instance and broker
+        are the same.
     seed : int, optional
         The seed of the random waits between attempts. By default, each gateway draws its own seed,
         so that the gateways of a fleet do not reconnect at the same moment.
     wall : callable
         Returns the present time, s since 1970, which becomes the arrival time of a reading.
+
+    Attributes
+    ----------
+    detector : SecondDaemon or None
+        The detector of a second daemon of the instance.
     """
-    if mqtt.password is not None and mqtt.tls is None and not is_loopback(mqtt.host):
-        log.warning(
-            "broker %s:%d: the password is sent over the network unencrypted; add [mqtt.tls]",
-            mqtt.host,
-            mqtt.port,
-        )
-    if detector is not None:
-        detector = detector.with_period(health_period)
-    elif process:
-        detector = SecondDaemon(instance, process, health_period)
-    return MqttLink(
-        mqtt,
-        instance,
-        fields,
-        Random(int.from_bytes(os.urandom(8)) if seed is None else seed),
-        wall,
-        RequestQueue(f"edge_tvbo/{instance}") if commands else None,
-        discovery,
-        former or {},
-        without_model,
-        detector,
-    )
-
-
-class MqttLink:
-    """The daemon's link to one broker; `connect` describes the parameters."""
 
     def __init__(
         self,
         mqtt: Mqtt,
         instance: str,
         fields: Mapping[str, FieldSettings],
-        rng: Random,
-        wall: Callable[[], float],
-        requests: RequestQueue | None,
-        discovery: "Discovery | None",
-        former: Mapping[str, Set[str]],
-        without_model: Collection[str],
-        second_daemon: SecondDaemon | None,
+        *,
+        commands: bool = False,
+        discovery: "Discovery | None" = None,
+        former: Mapping[str, Set[str]] | None = None,
+        without_model: Collection[str] = (),
+        process: str = "",
+        health_period: float = 60.0,
+        detector: SecondDaemon | None = None,
+        seed: int | None = None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
+        self._name = f"broker {mqtt.host}:{mqtt.port}"
+        if mqtt.password is not None and mqtt.tls is None and not is_loopback(mqtt.host):
+            text = "the password is sent over the network unencrypted; add [mqtt.tls]"
+            log.warning("%s: %s", self._name, text)
+        if detector is not None:
+            detector = detector.with_period(health_period)
+        elif process:
+            detector = SecondDaemon(instance, process, health_period)
         self._mqtt = mqtt
         self._fields = dict(fields)
         self._wall = wall
         self._base = f"edge_tvbo/{instance}"
         client_id = mqtt.client_id or default_client_id(instance)
-        self._requests = requests
+        requests = self._requests = RequestQueue(self._base) if commands else None
         self._discovery = discovery
-        self._second_daemon = second_daemon
-        receivers = (requests, discovery, second_daemon)
+        self.detector = detector
+        receivers = (requests, discovery, detector)
         others = [each.put for each in receivers if each is not None]
         self._router = MessageRouter(fields, others)
         documents = {f"{self._base}/{field}/{level}" for field in fields for level in DOCUMENTS}
         self._outbox = Outbox(described=documents)
         self._publisher = Publisher(self._base, fields, self._outbox)
         self._sender = Sender(self._outbox, log)
-        self._outage = OutageLog(log, f"broker {mqtt.host}:{mqtt.port}")
-        self._reconnection = Reconnection(mqtt, client_id, rng, self._outage, self._sender)
-        health = second_daemon.topic if second_daemon else None
+        self._outage = OutageLog(log, self._name)
+        self._reconnection = Reconnection(mqtt, client_id, Random(seed), self._outage, self._sender)
+        health = detector.topic if detector else None
         self._subscription = Subscription(self._router.filters, requests, discovery, health)
         self._silence = InputSilence(mqtt.silence, fields)
         self._starter = SessionStarter(mqtt, client_id, f"{self._base}/status", log)
@@ -188,7 +163,7 @@ class MqttLink:
         self._logged_lost = 0  # number of lost messages that were already logged
         self._publisher.status(b"online")
         self._former = FormerDocuments(
-            former, without_model, discovery, self._publisher, self._outbox
+            former or {}, without_model, discovery, self._publisher, self._outbox
         )
 
     # --- what the loop calls ------------------------------------------------------------------
@@ -211,11 +186,6 @@ class MqttLink:
         """Removals of Home Assistant entities that the MQTT link has not completed yet, by key."""
         return self._discovery.removals if self._discovery else {}
 
-    @property
-    def detector(self) -> SecondDaemon | None:
-        """The MQTT link's detector of a second daemon, for the link that replaces this link."""
-        return self._second_daemon
-
     def status(self) -> LinkStatus:
         """Return the status of the MQTT link, for the daemon's status."""
         return LinkStatus(
@@ -225,7 +195,7 @@ class MqttLink:
             unacknowledged_s=self._outbox.unacknowledged_s(),
             left_out=self._sender.left_out,
             inputs_silent=self._silence.persists,
-            second_daemon=self._second_daemon.text if self._second_daemon else "",
+            second_daemon=self.detector.text if self.detector else "",
         )
 
     def alive(self, now: float) -> bool:
@@ -408,9 +378,9 @@ class MqttLink:
         if now >= self._singly_until:
             self._singly_until = inf
             self._outbox.set_max_in_flight(session.max_in_flight)
-        if self._second_daemon:
+        if self.detector:
             self._subscription.follow_health(session, now)
-            self._report_second_daemon(self._second_daemon, now)
+            self._report_second_daemon(self.detector, now)
         self._former.service(now)
         self._send_outbox()
 
@@ -421,19 +391,18 @@ class MqttLink:
         """
         if not second.take_change(now):
             return
-        broker = f"broker {self._mqtt.host}:{self._mqtt.port}"
         if not second.text:
-            log.info("%s: the other daemon of this instance has stopped", broker)
+            log.info("%s: the other daemon of this instance has stopped", self._name)
             return
-        log.error("%s: %s [%s]", broker, second.text, Code.SECOND_DAEMON)
+        log.error("%s: %s [%s]", self._name, second.text, Code.SECOND_DAEMON)
         self._publisher.event(Notice("second-daemon", self._at(), second.text))
 
     def _begin(self, session: Session, now: float) -> None:
         self._begun_at = self._last_packet_at = now
         self._status_due = now + STATUS_PERIOD_S  # at the start, all retained states are sent
         self._silence.begin(now)
-        if self._second_daemon:
-            self._second_daemon.begin(now)
+        if self.detector:
+            self.detector.begin(now)
         self._sender.begin()
         self._starter.note_begun(session)
         self._former.begin(now)
@@ -460,7 +429,7 @@ class MqttLink:
             log.warning(
                 "the broker refuses subscriptions to %s; allow them in the broker's ACL", names
             )
-        log.debug("broker %s:%d: the subscription is granted", self._mqtt.host, self._mqtt.port)
+        log.debug("%s: the subscription is granted", self._name)
         self._set_online(now)
 
     def _set_online(self, now: float) -> None:
@@ -507,7 +476,7 @@ class MqttLink:
         max_payload = max(
             self._router.max_payload,
             self._discovery.max_size if self._discovery else 0,
-            MAX_DOCUMENT if self._second_daemon else 0,
+            MAX_DOCUMENT if self.detector else 0,
         )
         self._session = self._starter.start(max_payload, now)
 

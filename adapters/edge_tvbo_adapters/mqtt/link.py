@@ -151,7 +151,9 @@ class MqttLink:
         self._outage = OutageLog(log, self._name)
         self._reconnection = Reconnection(mqtt, client_id, Random(seed), self._outage, self._sender)
         health = detector.topic if detector else None
-        self._subscription = Subscription(self._router.filters, requests, discovery, health)
+        optional = [requests.filter] if requests else []
+        optional += discovery.filters if discovery else ()
+        self._subscription = Subscription(self._router.filters, optional, health)
         self._silence = InputSilence(mqtt.silence, fields)
         self._starter = SessionStarter(mqtt, client_id, f"{self._base}/status", log)
         self._session: Session | None = None

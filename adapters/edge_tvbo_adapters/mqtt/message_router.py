@@ -31,6 +31,13 @@ class MessageRouter:
         Receivers of the messages on other topics, such as commands and the birth message of Home
         Assistant. Each receiver is called with a message and the monotonic time, and returns
         whether it has processed the message.
+
+    Attributes
+    ----------
+    filters : list of str
+        The topic filters of all fields, without duplicates.
+    max_payload : int
+        Size of the largest payload that any field accepts, in bytes.
     """
 
     def __init__(
@@ -39,11 +46,8 @@ class MessageRouter:
         self._routes = [route for name, each in fields.items() for route in routes(name, each)]
         self._others = others
         self._matches: dict[str, Sequence[Match]] = {}  # by topic, for known sensors
+        self.filters = list(dict.fromkeys(route.template.filter for route in self._routes))
         self.max_payload = max((each.max_payload for each in fields.values()), default=0)
-
-    def filters(self) -> list[str]:
-        """Return the topic filters of the routes of all fields, without duplicates."""
-        return list(dict.fromkeys(route.template.filter for route in self._routes))
 
     def events(
         self, message: MQTTMessage, received: float, now: float

@@ -1,17 +1,13 @@
 """Subscription: the topic filters of the link, and the broker's answer to them."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from edge_tvbo_adapters.mqtt.backoff import SHORT_SESSION_S
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
-from edge_tvbo_adapters.mqtt.request_queue import RequestQueue
 from edge_tvbo_adapters.mqtt.session import Session
-
-if TYPE_CHECKING:
-    from edge_tvbo_adapters.homeassistant.discovery import Discovery
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +35,10 @@ class Subscription:
 
     Parameters
     ----------
-    readings : callable
-        Returns the topic filters of the readings.
-    requests : RequestQueue, optional
-        The users' commands to the daemon.
-    discovery : Discovery, optional
-        The discovery message of Home Assistant.
+    readings : sequence of str
+        The topic filters of the readings.
+    optional : sequence of str
+        The topic filters of commands and of Home Assistant.
     health : str, optional
         The topic of the daemon's own health.
 
@@ -58,14 +52,12 @@ class Subscription:
 
     def __init__(
         self,
-        readings: Callable[[], Sequence[str]],
-        requests: RequestQueue | None,
-        discovery: "Discovery | None",
+        readings: Sequence[str],
+        optional: Sequence[str],
         health: str | None = None,
     ) -> None:
-        self._readings = readings
-        self._requests = requests
-        self._discovery = discovery
+        self._filters = [*readings, *optional]
+        self._optional = optional
         self._health = health
         self._health_at = inf  # monotonic time of the subscription to the health
         self._ended_by_health = 0  # sessions in a row that ended instead of the broker's answer
@@ -82,10 +74,9 @@ class Subscription:
         self._again_at = inf
         if self._health is not None:
             self._health_at = now + HEALTH_DELAY_S
-        filters = [*self._readings(), *self._optional_filters()]
-        if filters:
-            self._subscribe(session, filters, now)
-        return bool(filters)
+        if self._filters:
+            self._subscribe(session, self._filters, now)
+        return bool(self._filters)
 
     def follow_health(self, session: Session, now: float) -> None:
         """Subscribe to the daemon's own health, if this is due and the readings are granted.
@@ -127,7 +118,7 @@ class Subscription:
                 self._health = None
             return Refused([], refused)
         self.was_refused = bool(refused)
-        optional = [each for each in refused if each in self._optional_filters()]
+        optional = [each for each in refused if each in self._optional]
         readings = [each for each in refused if each not in optional]
         if readings:
             self._again_at = now + SUBSCRIBE_AGAIN_S
@@ -149,8 +140,3 @@ class Subscription:
         session.subscribe(filters, qos)
         self._asked = filters
         self._granted_by = now + CONNECT_TIMEOUT_S
-
-    def _optional_filters(self) -> list[str]:
-        """Return the topic filters of commands and of Home Assistant."""
-        requests = [self._requests.filter] if self._requests else []
-        return [*requests, *(self._discovery.filters if self._discovery else ())]

@@ -27,7 +27,7 @@ class Sessions:
     """Sessions of one subscription, one after the other."""
 
     def __init__(self, health=HEALTH):
-        self.subscription = Subscription(lambda: [READINGS], None, None, health)
+        self.subscription = Subscription([READINGS], [], health)
         self.begin()
 
     def begin(self):

@@ -46,7 +46,6 @@ async def listen(
             logged = problem.text  # the page does not show this text, which may contain the login
             log.warning("broker %s:%d: %s", mqtt.host, mqtt.port, logged)
         publish(state.broker_lost(REFUSED if problem.lasting else UNREACHABLE))
-        backoff.clear()
         await asyncio.sleep(backoff.wait())
 
 

@@ -16,7 +16,6 @@ import logging
 import selectors
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
-from datetime import UTC, datetime
 from math import inf
 from random import Random
 from typing import TYPE_CHECKING
@@ -43,6 +42,7 @@ from edge_tvbo.messages.events import (
     Event,
     Unreadable,
 )
+from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo_adapters.mqtt.backoff import SHORT_SESSION_S
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
 from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, no_acknowledgement
@@ -472,7 +472,7 @@ class MqttLink:
 
     def _at(self) -> str:
         """Return the present time for a notice of the link."""
-        return datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339(int(self._wall()))
 
     def _start_session(self, now: float) -> None:
         max_payload = max(

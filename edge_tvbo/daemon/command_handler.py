@@ -1,5 +1,6 @@
 """Command handler: turns the requests that users send to `cmd/<verb>` into events and responses."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from math import ceil
 
@@ -48,7 +49,7 @@ class CommandHandler:
         self._health = health
         self._decisions = decisions
         self._next_interval = next_interval
-        self.rejected: dict[str, int] = {}  # number of rejected requests, by reason
+        self.rejected: Counter[str] = Counter()  # number of rejected requests, by reason
 
     def copy_from(self, before: "CommandHandler") -> None:
         """Copy the counts of rejected requests from `before`, the handler that is replaced."""
@@ -56,7 +57,7 @@ class CommandHandler:
 
     def reject(self, request: Unreadable) -> None:
         """Count an invalid request of a user."""
-        self._count(request.reason)
+        self.rejected[request.reason] += 1
 
     def process(
         self, verb: Verb, request: Request, at: float, handle: Callable[[str, Event], None]
@@ -70,7 +71,7 @@ class CommandHandler:
                 handle(field, event)
             report = self._status(request) if verb == "status" else None
         except PayloadError as error:
-            self._count(error.reason)
+            self.rejected[error.reason] += 1
             return Response("error", error=str(error), transaction=request.transaction)
         return Response("ok", report, transaction=request.transaction)
 
@@ -220,6 +221,3 @@ class CommandHandler:
                 f"{listed(known, 20)}.",
             )
         return sensor, having
-
-    def _count(self, reason: str) -> None:
-        self.rejected[reason] = self.rejected.get(reason, 0) + 1

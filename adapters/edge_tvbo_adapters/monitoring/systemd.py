@@ -22,20 +22,18 @@ class SystemdNotifier:
     environment : mapping
         Environment variables: the socket (``$NOTIFY_SOCKET``) and the watchdog's timeout
         (``$WATCHDOG_USEC``).
+
+    Attributes
+    ----------
+    watchdog_timeout : float or None
+        Seconds after which systemd restarts the daemon if `alive` is not called; None if systemd
+        does not watch the daemon.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._address = socket_address(environment.get("NOTIFY_SOCKET", ""))
-        self._timeout = watchdog_timeout(environment) if self._address else None
+        self.watchdog_timeout = watchdog_timeout(environment) if self._address else None
         self._status = ""
-
-    @property
-    def watchdog_timeout(self) -> float | None:
-        """Seconds after which systemd restarts the daemon if the notifier's `alive` is not called.
-
-        None if systemd does not watch the daemon.
-        """
-        return self._timeout
 
     def ready(self, text: str) -> bool:
         """Report to systemd that the start, or a reload, is complete.

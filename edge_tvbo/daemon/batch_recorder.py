@@ -6,6 +6,7 @@ from itertools import islice
 from math import inf
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
+from edge_tvbo.daemon.loop import LoopService
 from edge_tvbo.messages.formatting import counted
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class BatchWriter(Protocol[Entry_contra]):
         ...
 
 
-class BatchRecorder(Generic[Entry]):
+class BatchRecorder(LoopService, Generic[Entry]):
     """Service that writes the queued entries to a database every `period` seconds.
 
     When `max_pending` entries are queued, they are written immediately, at most `max_batch` of them
@@ -61,10 +62,6 @@ class BatchRecorder(Generic[Entry]):
     def written(self) -> int:
         """Upper limit of the number of bytes written to the batch recorder's database."""
         return self._writer.written
-
-    def fileno(self) -> int:
-        """Return -1, because the recorder has no descriptor to wait for."""
-        return -1
 
     def wake_at(self) -> float:
         """Return the time when the recorder's next batch is due."""

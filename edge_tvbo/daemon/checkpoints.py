@@ -58,6 +58,7 @@ from typing import NamedTuple, Protocol
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.checkpoint_document import Anchor, Document, FieldCheckpoint, decode, encode
 from edge_tvbo.daemon.journal import EventBuffer, FieldEntry, Journal, document_id, read
+from edge_tvbo.daemon.loop import LoopService
 from edge_tvbo.daemon.number_reservation import NumberReservation, intervals_in
 from edge_tvbo.daemon.restoration import Restoration
 from edge_tvbo.daemon.scheduler import Scheduler
@@ -144,7 +145,7 @@ class _Periods(NamedTuple):
         return self.early > self.entry
 
 
-class Checkpoints:
+class Checkpoints(LoopService):
     """Service of the loop that writes the state of all fields to a store, and restores it.
 
     Parameters
@@ -274,10 +275,6 @@ class Checkpoints:
         return journal
 
     # --- what the loop calls --------------------------------------------------------------------
-
-    def fileno(self) -> int:
-        """Return -1, because the checkpoints have no descriptor to wait for."""
-        return -1
 
     def wake_at(self) -> float:
         """Return the time when the next checkpoint, or the next entry of the journal, is due."""

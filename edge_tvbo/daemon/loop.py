@@ -107,8 +107,8 @@ class LoopService(Protocol):
     """Object that the loop calls in every turn; its methods neither block nor raise exceptions."""
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when the loop's service has work, or -1."""
-        ...
+        """Return a descriptor that is readable when the loop's service has work; -1 if none."""
+        return -1
 
     def wake_at(self) -> float:
         """Return the monotonic time by which the loop must call `service` again."""
@@ -119,8 +119,8 @@ class LoopService(Protocol):
         ...
 
     def close(self) -> None:
-        """Release all descriptors of the loop's service."""
-        ...
+        """Release the resources of the loop's service; by default, it has none."""
+        return
 
 
 class Loop:

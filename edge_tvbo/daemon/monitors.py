@@ -18,7 +18,7 @@ RETRY_DELAY_S = 60.0  # time between two attempts to open the metrics endpoint
 OpenEndpoint = Callable[[Metrics, Callable[[], Status]], LoopService]
 
 
-class Monitors:
+class Monitors(LoopService):
     """Loop service that notifies systemd's watchdog and serves the metrics endpoint.
 
     Parameters

@@ -12,6 +12,7 @@ from edge_tvbo import __version__
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.daemon.health_size import bounded
+from edge_tvbo.daemon.loop import LoopService
 from edge_tvbo.daemon.memory import resident_bytes
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record, Reject
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, LinkStatus, Status
@@ -58,7 +59,7 @@ class _FieldCounts(msgspec.Struct):
     refused: Counter[str] = msgspec.field(default_factory=Counter)  # messages, by reason
 
 
-class StatusCollector:
+class StatusCollector(LoopService):
     """Counter of the daemon's decisions, and publisher of its health.
 
     It is an observer and a service of the loop. It stays in use after a reload: `attach` replaces
@@ -162,10 +163,6 @@ class StatusCollector:
             elif command.ending is Ending.MISSED and self._online:
                 counts.timeouts += 1
 
-    def fileno(self) -> int:
-        """Return -1, because the status collector has no descriptor to wait for."""
-        return -1
-
     def wake_at(self) -> float:
         """Return the time when the status collector publishes the next health document."""
         return self._due
@@ -186,9 +183,6 @@ class StatusCollector:
     def publish_soon(self) -> None:
         """Publish the daemon's health in the next turn of the loop, at most once a second."""
         self._due = min(self._due, self._published_at + MIN_HEALTH_PERIOD_S)
-
-    def close(self) -> None:
-        """Do nothing, because the status collector holds no resources."""
 
     # --- health and status ----------------------------------------------------------------------
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Protocol
 
+from edge_tvbo.daemon.loop import LoopService
+
 log = logging.getLogger(__name__)
 
 RETRY_DELAY_S = 1.0  # time until a stalled link is checked again, or a lost report is repeated
@@ -55,7 +57,7 @@ class Notifier(Protocol):
         ...
 
 
-class Watchdog:
+class Watchdog(LoopService):
     """Loop service that reports the daemon's progress to the service manager.
 
     Parameters
@@ -80,10 +82,6 @@ class Watchdog:
         self._stalled = False
         self._alive_at = -inf
         self._status_at = -inf
-
-    def fileno(self) -> int:
-        """Return -1, because the watchdog has no descriptor to wait for."""
-        return -1
 
     def wake_at(self) -> float:
         """Return the time when the watchdog's next report is due."""

@@ -173,7 +173,7 @@ def build_daemon(
         controllers, surroundings.status.health, decisions.decisions, scheduler.next_interval
     )
     if before:
-        handler.copy_from(before.handler)
+        handler.rejected = before.handler.rejected
     services: list[LoopService | None] = [
         surroundings.status,
         checkpoints,

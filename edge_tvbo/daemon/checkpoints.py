@@ -232,7 +232,15 @@ class Checkpoints(LoopService):
                 continue
             newest = generation == self._store.newest
             final = document.final
-            self._restoration(document, self._journal_of(data), newest).run()
+            Restoration(
+                document,
+                self._journal_of(data),
+                newest,
+                self._controllers,
+                self._scheduler,
+                self._anchor,
+                self._make_controller,
+            ).run()
             self.removed = {*document.fields, *document.uncleared} - self._controllers.keys()
             del document, data  # `save` needs as much memory for the new document
             self.save()  # the daemon calls `save` again; then both documents reserve new numbers
@@ -244,17 +252,6 @@ class Checkpoints(LoopService):
         level = logging.WARNING if why else logging.INFO
         why = why or "no state is stored"
         log.log(level, "state: %s; every field starts without readings", why)
-
-    def _restoration(self, document: Document, journal: Journal, newest: bool) -> Restoration:
-        return Restoration(
-            document,
-            journal,
-            newest,
-            self._controllers,
-            self._scheduler,
-            self._anchor,
-            self._make_controller,
-        )
 
     def _journal_of(self, document: bytes) -> Journal:
         """Return the journal of a document; empty if `MAX_REPLAYS` starts ended in a replay.

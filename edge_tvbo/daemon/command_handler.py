@@ -36,6 +36,11 @@ class CommandHandler:
         Returns the last decision of each field, for the command `status`.
     next_interval : callable
         Returns when the next interval of a field begins; see `Scheduler.next_interval`.
+
+    Attributes
+    ----------
+    rejected : Counter of str
+        Number of rejected requests, by reason.
     """
 
     def __init__(
@@ -49,11 +54,7 @@ class CommandHandler:
         self._health = health
         self._decisions = decisions
         self._next_interval = next_interval
-        self.rejected: Counter[str] = Counter()  # number of rejected requests, by reason
-
-    def copy_from(self, before: "CommandHandler") -> None:
-        """Copy the counts of rejected requests from `before`, the handler that is replaced."""
-        self.rejected = before.rejected
+        self.rejected: Counter[str] = Counter()
 
     def reject(self, request: Unreadable) -> None:
         """Count an invalid request of a user."""

@@ -253,7 +253,11 @@ class Loop:
                 self._changed[field] = None
         if self._alert_changed(field) or isinstance(event, IntervalElapsed | LinkRestored):
             self._changed[field] = None
-        if self._on_reading and isinstance(event, Reading) and not _is_rejected(commands):
+        if (
+            self._on_reading
+            and isinstance(event, Reading)
+            and not any(isinstance(command, Reject) for command in commands)
+        ):
             self._on_reading(field, event)
         if self._on_event:
             self._on_event(field, event, seconds)
@@ -363,14 +367,6 @@ class Loop:
 def expecting_readings(controllers: Mapping[str, Controller]) -> list[str]:
     """Return the names of the fields whose controllers expect readings, for the loop's link."""
     return [field for field, each in controllers.items() if each.expects_readings]
-
-
-def _is_rejected(commands: Sequence[Command]) -> bool:
-    """Return whether a controller rejected the reading that the loop passed to it.
-
-    `commands` are the commands that the controller returned for the reading.
-    """
-    return any(isinstance(command, Reject) for command in commands)
 
 
 def sleep(

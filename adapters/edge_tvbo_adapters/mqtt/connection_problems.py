@@ -32,7 +32,11 @@ def not_connected(error: Exception, mqtt: Mqtt, timeout_s: float) -> ConnectionP
     """Return the connection problem behind `error`, which an attempt to connect has raised."""
     match error:
         case socket.gaierror() | UnicodeError():
-            return unresolved(getattr(error, "strerror", None) or str(error))
+            why = getattr(error, "strerror", None) or error
+            return ConnectionProblem(
+                f"the name cannot be resolved ({why}); check mqtt.host and this host's DNS",
+                Code.NAME,
+            )
         case TimeoutError() if "handshake" in str(error):
             return no_handshake(mqtt, timeout_s)
         case ssl.SSLError():
@@ -77,13 +81,6 @@ def no_connection_yet(timeout_s: float) -> ConnectionProblem:
         f"no connection after {timeout_s:.0f} s; check that mqtt.host can be resolved, and check "
         "mqtt.port and firewalls",
         Code.NO_ANSWER,
-    )
-
-
-def unresolved(why: str) -> ConnectionProblem:
-    """Return the connection problem of a host name that cannot be resolved to an address."""
-    return ConnectionProblem(
-        f"the name cannot be resolved ({why}); check mqtt.host and this host's DNS", Code.NAME
     )
 
 

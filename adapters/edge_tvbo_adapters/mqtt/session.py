@@ -172,7 +172,9 @@ class Session:
                     # to an activation that one of them causes.
                     messages = self._read()
                     yield from messages
-                    self._acknowledge(messages)
+                    for message in messages:
+                        if message.qos:
+                            self._client.ack(message.mid, message.qos)
                 self._write(mask, now)
             except Exception as error:  # paho does not catch the errors of its parser
                 self.problem = not_mqtt(self._mqtt, repr(error))
@@ -332,12 +334,6 @@ class Session:
             self._end(self._closed())
 
     # --- connected ----------------------------------------------------------------------------
-
-    def _acknowledge(self, messages: Sequence[MQTTMessage]) -> None:
-        """Acknowledge those of the session's messages that have QoS 1."""
-        for message in messages:
-            if message.qos:
-                self._client.ack(message.mid, message.qos)
 
     def _write(self, mask: int, now: float) -> None:
         """Write packets of the session, and send a keep-alive if one is due.

@@ -252,10 +252,10 @@ class Discovery:
             self._repeat_at = inf
         if now >= self._compare_at:
             self._compare_at, self._settled_at = inf, now
-            removals, _ = obsolete_entities(self._message, self._copy)
-            all_removals = {**self.removals, **removals}
-            self.removals = dict(islice(all_removals.items(), MAX_REMOVALS))
-            messages = with_removals(self._message, self._copy, self.removals)
+            described, repeated = obsolete_entities(self._message, self._copy)
+            removals = {**self.removals, **described}
+            self.removals = dict(islice(removals.items(), MAX_REMOVALS))
+            messages = with_removals(self._message, removals, repeated)
             removed = self.removed.union(*map(removed_fields, messages))
             self.removed = set(islice(removed, MAX_REMOVALS))
             self._following = [msgspec.json.encode(each) for each in reversed(messages)]
@@ -318,29 +318,25 @@ def obsolete_entities(message: Mapping[str, Any], copy: bytes) -> tuple[Removals
 
 
 def with_removals(
-    message: Mapping[str, Any], copy: bytes, unacknowledged: Removals | None = None
+    message: Mapping[str, Any], removals: Removals, repeated: Removals
 ) -> list[dict[str, Any]]:
     """Return the discovery messages that describe and remove entities, in order of publication.
 
-    `copy` is the discovery message that the broker has retained until now. Each returned message is
-    `message`, extended by as many removals as fit. These are the removals of entities that only
-    `copy` contains, and the `unacknowledged` removals. The broker will retain only the last of the
-    returned messages.
+    Each returned message is `message`, extended by as many of the `removals` as fit, and the last
+    one also by the `repeated` removals that fit. The broker will retain only the last message.
     """
-    described, removed_before = obsolete_entities(message, copy)
-    first = {**(unacknowledged or {}), **described}
     room = MAX_MESSAGE - len(msgspec.json.encode(message))
     groups: list[dict[str, Any]] = [{}]
     left, omitted = room, 0
-    for key, removal in {**first, **removed_before}.items():
+    for key, removal in {**removals, **repeated}.items():
         size = len(msgspec.json.encode({key: removal}))
-        if size > left and key in first and size <= room:
+        if size > left and key in removals and size <= room:
             groups.append({})
             left = room
         if size <= left:
             groups[-1][key] = removal
             left -= size
-        elif key in first:
+        elif key in removals:
             omitted += 1
     if omitted:
         log.warning(

@@ -18,6 +18,7 @@ from edge_tvbo_adapters.homeassistant.discovery import (
     MAX_REMOVALS,
     SETTLE_S,
     Discovery,
+    obsolete_entities,
     payload,
     topic_for,
     with_removals,
@@ -72,6 +73,11 @@ FIELDS = described_fields()
 
 def message_for(fields, instance="lab", *, commands=True, **settings):
     return payload(instance, HomeAssistant(**settings), fields, "0.1.0", commands=commands)
+
+
+def removing(message, copy):
+    """Return the messages that replace `copy`, which the broker retains."""
+    return with_removals(message, *obsolete_entities(message, copy))
 
 
 def heat(*sensors, **settings):
@@ -351,7 +357,7 @@ def test_message_is_small_enough_for_the_shipped_broker_configuration():
         old = {f"old_{n}": {"platform": "sensor"} for n in range(2000)}
         copy = json.dumps({"components": old}).encode()
 
-        for message in with_removals(message_for(fields), copy):
+        for message in removing(message_for(fields), copy):
             assert len(msgspec.json.encode(message)) <= MAX_MESSAGE
     lab = components_of({"temperature": heat(*sensors[:46])["heat"]})
     assert {"temperature_estimate_mote-46", "temperature_ignore_mote-46"} <= lab.keys()
@@ -564,7 +570,7 @@ def test_removals_that_do_not_fit_follow_in_further_messages():
     obsolete = {f"old_{n}": {"platform": "sensor", "name": "Old"} for n in range(5000)}
     done = {f"gone_{n}": {"platform": "sensor"} for n in range(5000)}
     copy = json.dumps({"components": done | obsolete}).encode()
-    messages = with_removals(message_for(many), copy)
+    messages = removing(message_for(many), copy)
     removed = [set(each["components"]) - set(message_for(many)["components"]) for each in messages]
 
     assert set.union(*removed) >= set(obsolete)
@@ -597,7 +603,7 @@ def test_removals_are_repeated_if_the_connection_is_lost_before_the_last_message
 def test_each_session_removes_more_entities_however_short_the_sessions_are():
     field_first = dict(reversed(OBSOLETE.items()))
     session = Session(MANY, json.dumps({"components": field_first}).encode())
-    messages = with_removals(message_for(MANY), session.copy)
+    messages = removing(message_for(MANY), session.copy)
     for _ in messages:
         assert session.settled == []
         session.connect().run(FIRST_MESSAGE_S + SETTLE_S)
@@ -652,7 +658,7 @@ def test_the_number_of_remembered_removals_is_bounded():
 def test_removals_for_which_no_message_has_room_are_logged(caplog, monkeypatch):
     monkeypatch.setattr("edge_tvbo_adapters.homeassistant.discovery.MAX_MESSAGE", 100)
     copy = json.dumps({"components": {"old": {"platform": "sensor", "name": "Old"}}}).encode()
-    assert with_removals(message_for(heat()), copy) == [message_for(heat())]
+    assert removing(message_for(heat()), copy) == [message_for(heat())]
     assert "has no room to remove 1 obsolete entities" in caplog.text
 
 
@@ -664,14 +670,14 @@ def test_removals_for_which_no_message_has_room_are_logged(caplog, monkeypatch):
     ).map(lambda copy: json.dumps({"components": copy}).encode())
 )
 def test_message_follows_the_schema_for_any_copy(copy):
-    for message in with_removals(message_for(heat()), copy):
+    for message in removing(message_for(heat()), copy):
         check_message(msgspec.json.encode(message))
 
 
 def test_only_keys_and_platforms_of_the_copy_are_used():
     foreign = {"x": {"platform": "sensor", "state_topic": "a/b"}, "y/#": {"platform": "sensor"}}
     copy = json.dumps({"components": foreign | {"z": {"platform": "lock"}}}).encode()
-    (message,) = with_removals(message_for({}), copy)
+    (message,) = removing(message_for({}), copy)
     components = message["components"]
 
     assert components["x"] == {"platform": "sensor"}

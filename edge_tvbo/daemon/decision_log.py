@@ -39,9 +39,8 @@ class DecisionLog:
         Returns the posterior of a field, which is stored with each new entry.
     """
 
-    def __init__(self, size: int = MAX_DECISIONS) -> None:
+    def __init__(self) -> None:
         self.posterior: Callable[[str], PosteriorSnapshot] | None = None
-        self._size = size
         self._recent: dict[tuple[str, int], HistoryEntry] = {}  # by field and interval
         self._newest: dict[str, HistoryEntry] = {}
 
@@ -98,7 +97,7 @@ class DecisionLog:
     def _store(self, entry: HistoryEntry) -> HistoryEntry:
         self._newest[entry.field] = entry
         self._recent[entry.field, entry.decision.interval] = entry
-        if len(self._recent) > self._size:
+        if len(self._recent) > MAX_DECISIONS:
             del self._recent[next(iter(self._recent))]
         return entry
 

@@ -11,7 +11,7 @@ all numbers that the newest or the previous checkpoint has reserved.
 """
 
 from math import ceil, inf
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 RESERVED_NUMBERS = 10_000  # least usable numbers of a checkpoint, for interval = "on-reading"
 RESERVE_MARGIN = 1_000  # if fewer of these numbers are left, a checkpoint is due
@@ -53,9 +53,9 @@ class NumberReservation:
         The reservation is part of a checkpoint of the monotonic time `at`; the next checkpoint is
         due in `wait` s. `every` is the length of an interval in s, or None for "on-reading".
         """
-        if every is None:
-            return self._reserve_on_reading(field, used, at, wait)
         usable = intervals_in(wait, every)
+        if usable is None:
+            return self._reserve_on_reading(field, used, at, wait)
         self._ends[field] = used + usable
         return used + 2 * usable
 
@@ -79,10 +79,6 @@ class NumberReservation:
         self._ends = {}
 
 
-@overload
-def intervals_in(seconds: float, every: float) -> int: ...
-@overload
-def intervals_in(seconds: float, every: float | None) -> int | None: ...
 def intervals_in(seconds: float, every: float | None) -> int | None:
     """Return how many intervals can begin until a write that is due in this number of `seconds`.
 

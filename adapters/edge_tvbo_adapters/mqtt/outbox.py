@@ -28,10 +28,10 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator
 from itertools import count
 from math import inf
-from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
+
+from edge_tvbo_adapters.mqtt.publication import ActivationId, Publication
 
 MAX_IN_FLIGHT = 20  # messages that are not acknowledged; the default of paho and of mosquitto
 FOR_ACTIVATIONS = 4  # how many of these places are kept free for activations
@@ -39,34 +39,6 @@ MAX_NOTICES = 100  # waiting notices without a session; the oldest is dropped fi
 MAX_NOTICES_IN_SESSION = 5000  # waiting notices in a session; enough for a large network
 MAX_UNSENT = 1000  # dropped activations that are not recalled yet
 MAX_ATTEMPTS = 3  # attempts to send a notice; then it is dropped, as it may break the connection
-PACKET_OVERHEAD = 16  # bytes of a PUBLISH packet in addition to its topic and payload
-
-
-class ActivationId(NamedTuple):
-    """Identity of one activation in the outbox: the field, the sensor and the interval."""
-
-    field: str
-    sensor: str
-    interval: int
-
-
-class Publication(msgspec.Struct, frozen=True):
-    """One message in the outbox."""
-
-    topic: str
-    payload: bytes
-    retained: bool = False
-    qos: int = 1
-    until: float = inf  # monotonic time at which a command, or a sleepy sensor's state, expires
-    notice: int | None = None  # the number of a notice; None for other messages
-    attempts: int = 0  # how often the connection broke while the message was in flight
-    activates: ActivationId | None = None  # None: no activation, or already counted or recalled
-
-    @property
-    def size(self) -> int:
-        """Size of the publication's packet in bytes."""
-        return PACKET_OVERHEAD + len(self.topic.encode()) + len(self.payload)
-
 
 # A message replaces one with the same key: the topic, a notice's number, or the field and sensor of
 # a live command, because several sensors, also of different fields, can have the same topic.

@@ -17,7 +17,8 @@ from edge_tvbo.messages.documents import (
     Response,
 )
 from edge_tvbo.messages.payloads import Activation
-from edge_tvbo_adapters.mqtt.outbox import ActivationId, Outbox
+from edge_tvbo_adapters.mqtt.outbox import Outbox
+from edge_tvbo_adapters.mqtt.publication import ActivationId
 from edge_tvbo_adapters.mqtt.request_queue import UNKNOWN_VERB, VERBS
 from edge_tvbo_adapters.mqtt.topics import SENSOR_PLACE, activation_payload, publishable
 from edge_tvbo_adapters.payloads.of_field import activation

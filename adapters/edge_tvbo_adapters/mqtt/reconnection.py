@@ -11,7 +11,7 @@ from edge_tvbo_adapters.mqtt.backoff import MIN_SHORT_SESSIONS, SHORT_SESSION_S,
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt, open_socket
 from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, not_connected
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
-from edge_tvbo_adapters.mqtt.outbox import Publication
+from edge_tvbo_adapters.mqtt.publication import Publication
 from edge_tvbo_adapters.mqtt.sender import Sender
 
 MIN_LARGE_MESSAGE = 1000  # bytes; no known broker has a lower limit

@@ -6,7 +6,8 @@ import time
 from contextlib import closing
 from math import inf
 
-from edge_tvbo_adapters.mqtt.outbox import Outbox, Publication
+from edge_tvbo_adapters.mqtt.outbox import Outbox
+from edge_tvbo_adapters.mqtt.publication import Publication
 from edge_tvbo_adapters.mqtt.session import Session
 
 # A limit, as a share of the size of a message that was too large. The share is below 1, because

@@ -4,7 +4,7 @@ from logging import Logger
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
-from edge_tvbo_adapters.mqtt.outbox import PACKET_OVERHEAD
+from edge_tvbo_adapters.mqtt.publication import PACKET_OVERHEAD
 from edge_tvbo_adapters.mqtt.session import CONNACK_5_TIMEOUT_S, Session
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH
 from edge_tvbo_adapters.mqtt.versions import NEW

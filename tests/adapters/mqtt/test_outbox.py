@@ -7,9 +7,9 @@ from edge_tvbo_adapters.mqtt.outbox import (
     MAX_IN_FLIGHT,
     MAX_NOTICES,
     MAX_NOTICES_IN_SESSION,
-    ActivationId,
     Outbox,
 )
+from edge_tvbo_adapters.mqtt.publication import ActivationId
 from hypothesis import given
 from hypothesis import strategies as st
 

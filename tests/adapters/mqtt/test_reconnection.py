@@ -9,7 +9,7 @@ from edge_tvbo_adapters.mqtt import reconnection
 from edge_tvbo_adapters.mqtt.backoff import MIN_SHORT_SESSIONS, SHORT_SESSION_S
 from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
-from edge_tvbo_adapters.mqtt.outbox import Publication
+from edge_tvbo_adapters.mqtt.publication import Publication
 from edge_tvbo_adapters.mqtt.reconnection import MIN_LARGE_MESSAGE, Reconnection
 
 from edge_tvbo.config.mqtt_settings import Mqtt

@@ -2,7 +2,8 @@
 
 import logging
 
-from edge_tvbo_adapters.mqtt.outbox import Outbox, Publication
+from edge_tvbo_adapters.mqtt.outbox import Outbox
+from edge_tvbo_adapters.mqtt.publication import Publication
 from edge_tvbo_adapters.mqtt.sender import Sender
 
 

@@ -51,12 +51,13 @@ would contradict each other.
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import ceil, inf
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.checkpoint_document import Anchor, Document, FieldCheckpoint, decode, encode
+from edge_tvbo.daemon.checkpoint_store import Store
 from edge_tvbo.daemon.journal import EventBuffer, FieldEntry, Journal, document_id, read
 from edge_tvbo.daemon.loop import LoopService
 from edge_tvbo.daemon.number_reservation import NumberReservation, intervals_in
@@ -74,62 +75,6 @@ JOURNAL_PERIODS = 6  # a document with a journal is written after this many peri
 MAX_DOCUMENT_AGE_S = 86_400.0  # or after this time, but not earlier than without a journal
 MAX_REPLAYS = 5  # starts that may end while they replay a journal
 MAX_RETRY_DELAY_S = 60.0  # between attempts to write a document that could not be written
-
-
-class Store(Protocol):
-    """Storage of the newest and the previous checkpoint.
-
-    No method raises an error of the disk; the store logs each such error once.
-    """
-
-    @property
-    def written(self) -> int:
-        """Number of bytes of checkpoints that the store has written since the start."""
-        ...
-
-    @property
-    def newest(self) -> str:
-        """Name of the checkpoint that was written last."""
-        ...
-
-    def generations(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and the content of each stored checkpoint, the newest first."""
-        ...
-
-    def set_aside(self, generation: str, why: str) -> str:
-        """Rename a checkpoint so that it is not read again; return a text for the log."""
-        ...
-
-    def demote_newest(self) -> None:
-        """Rename the newest checkpoint, which then counts as the previous one.
-
-        Renaming works even if the disk is full.
-        """
-        ...
-
-    def save(self, document: bytes) -> bool:
-        """Store a checkpoint completely, or not at all; return whether it is stored."""
-        ...
-
-    def append(self, entry: bytes) -> bool:
-        """Append an entry to the journal of the newest checkpoint; return whether it is stored."""
-        ...
-
-    def journals(self) -> Iterator[bytes]:
-        """Yield the journals of the newest and of the previous checkpoint, in any order."""
-        ...
-
-    def count_replay(self) -> int:
-        """Count a start that replays a journal; return how many were counted since `end_replay`."""
-        ...
-
-    def end_replay(self) -> None:
-        """Set the count of `count_replay` to 0, because a start has replayed the journal."""
-        ...
-
-    def why_empty(self) -> str:
-        """Return why `generations` yields no checkpoint; "" if none has been stored yet."""
-        ...
 
 
 class _Periods(NamedTuple):

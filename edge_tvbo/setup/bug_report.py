@@ -26,7 +26,7 @@ from edge_tvbo.setup.redaction import (
 if TYPE_CHECKING:
     from edge_tvbo.control.controller_state import Counters
     from edge_tvbo.daemon.checkpoint_document import Document
-    from edge_tvbo.daemon.checkpoints import Store
+    from edge_tvbo.daemon.checkpoint_store import Store
     from edge_tvbo.messages.history import HistoryEntry
 
 PACKAGES = (

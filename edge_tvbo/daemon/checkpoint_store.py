@@ -1,0 +1,60 @@
+"""Checkpoint store: the interface of the storage of checkpoints and their journals."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+
+class Store(Protocol):
+    """Storage of the newest and the previous checkpoint.
+
+    No method raises an error of the disk; the store logs each such error once.
+    """
+
+    @property
+    def written(self) -> int:
+        """Number of bytes of checkpoints that the store has written since the start."""
+        ...
+
+    @property
+    def newest(self) -> str:
+        """Name of the checkpoint that was written last."""
+        ...
+
+    def generations(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the name and the content of each stored checkpoint, the newest first."""
+        ...
+
+    def set_aside(self, generation: str, why: str) -> str:
+        """Rename a checkpoint so that it is not read again; return a text for the log."""
+        ...
+
+    def demote_newest(self) -> None:
+        """Rename the newest checkpoint, which then counts as the previous one.
+
+        Renaming works even if the disk is full.
+        """
+        ...
+
+    def save(self, document: bytes) -> bool:
+        """Store a checkpoint completely, or not at all; return whether it is stored."""
+        ...
+
+    def append(self, entry: bytes) -> bool:
+        """Append an entry to the journal of the newest checkpoint; return whether it is stored."""
+        ...
+
+    def journals(self) -> Iterator[bytes]:
+        """Yield the journals of the newest and of the previous checkpoint, in any order."""
+        ...
+
+    def count_replay(self) -> int:
+        """Count a start that replays a journal; return how many were counted since `end_replay`."""
+        ...
+
+    def end_replay(self) -> None:
+        """Set the count of `count_replay` to 0, because a start has replayed the journal."""
+        ...
+
+    def why_empty(self) -> str:
+        """Return why `generations` yields no checkpoint; "" if none has been stored yet."""
+        ...

@@ -42,7 +42,6 @@ from edge_tvbo.errors import Code, MissingExtra, Mistake, SettingErrors
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import Notice, Status
 from edge_tvbo.messages.formatting import duration, rfc3339
-from edge_tvbo.policy.model_free import ModelFreePolicy
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.discovery import Discovery
@@ -240,9 +239,6 @@ def _link(
         commands=settings.commands,
         discovery=_discovery(settings, controllers, before),
         former=before.link.former if before else None,
-        without_model=[
-            name for name, each in controllers.items() if isinstance(each.policy, ModelFreePolicy)
-        ],
         process=surroundings.status.process,
         health_period=settings.health,
         detector=detector,

@@ -87,8 +87,6 @@ class MqttLink:
         Schedules the discovery message of Home Assistant; None if no such message is published.
     former : mapping, optional
         `MqttLink.former` of the link that this link replaces after a reload.
-    without_model : collection of str
-        The fields whose policies have no model, and so no hot spot.
     process : str
         The `process` in the daemon's health documents. If it is "", the link does not notice a
         second daemon of the instance.
@@ -118,7 +116,6 @@ class MqttLink:
         commands: bool = False,
         discovery: "Discovery | None" = None,
         former: Mapping[str, Set[str]] | None = None,
-        without_model: Collection[str] = (),
         process: str = "",
         health_period: float = 60.0,
         detector: SecondDaemon | None = None,
@@ -164,9 +161,7 @@ class MqttLink:
         self._status_due = 0.0  # monotonic time of the next publication of the status
         self._logged_lost = 0  # number of lost messages that were already logged
         self._publisher.status(b"online")
-        self._former = FormerDocuments(
-            former or {}, without_model, discovery, self._publisher, self._outbox
-        )
+        self._former = FormerDocuments(former or {}, discovery, self._publisher, self._outbox)
 
     # --- what the loop calls ------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ from edge_tvbo.messages.formatting import duration, rfc3339
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.discovery import Discovery
     from edge_tvbo_adapters.mqtt.link import MqttLink
+    from edge_tvbo_adapters.mqtt.second_daemon import SecondDaemon
     from edge_tvbo_adapters.storage.state_lock import StateLock
 
 log = logging.getLogger(__name__)
@@ -229,9 +230,6 @@ def _link(
     from edge_tvbo_adapters.mqtt.link import MqttLink
 
     clock = surroundings.clock
-    detector = None
-    if before and _address(before.settings) == _address(settings):
-        detector = cast("MqttLink", before.link).detector
     return MqttLink(
         settings.mqtt,
         settings.instance,
@@ -239,11 +237,19 @@ def _link(
         commands=settings.commands,
         discovery=_discovery(settings, controllers, before),
         former=before.link.former if before else None,
-        process=surroundings.status.process,
-        health_period=settings.health,
-        detector=detector,
+        detector=_detector(settings, surroundings.status.process, before),
         wall=lambda: clock.wall(clock.elapsed()),
     )
+
+
+def _detector(settings: Settings, process: str, before: Daemon | None) -> "SecondDaemon":
+    """Return the detector of a second daemon, which a reload keeps if it keeps the address."""
+    from edge_tvbo_adapters.mqtt.second_daemon import SecondDaemon
+
+    known = cast("MqttLink", before.link).detector if before else None
+    if before and known and _address(before.settings) == _address(settings):
+        return known.with_period(settings.health)
+    return SecondDaemon(settings.instance, process, settings.health)
 
 
 def _address(settings: Settings) -> tuple[str, str, int]:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 from edge_tvbo_adapters.mqtt import second_daemon, subscription
+from edge_tvbo_adapters.mqtt.second_daemon import SecondDaemon
 from msgspec.structs import replace
 from support.gateway import Gateway
 from support.link import cut, health, link_to, logged
@@ -32,7 +33,8 @@ class Daemon:
 
     def __init__(self, port, process, **options):
         self.process = process
-        self.link = link_to(port, instance="twins", process=process, **options)
+        detector = SecondDaemon("twins", process, 60.0)
+        self.link = link_to(port, instance="twins", detector=detector, **options)
         self._began, self._due = time.monotonic(), 0.0
 
     def report(self, now):

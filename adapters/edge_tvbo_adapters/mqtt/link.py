@@ -87,14 +87,8 @@ class MqttLink:
         Schedules the discovery message of Home Assistant; None if no such message is published.
     former : mapping, optional
         `MqttLink.former` of the link that this link replaces after a reload.
-    process : str
-        The `process` in the daemon's health documents. If it is "", the link does not notice a
-        second daemon of the instance.
-    health_period : float
-        The longest time between two health documents, in s.
     detector : SecondDaemon, optional
-        The `detector` of the link that this link replaces after a reload, if instance and broker
-        are the same.
+        Detects a second daemon of the instance; None to notice no second daemon.
     seed : int, optional
         The seed of the random waits between attempts. By default, each gateway draws its own seed,
         so that the gateways of a fleet do not reconnect at the same moment.
@@ -104,7 +98,7 @@ class MqttLink:
     Attributes
     ----------
     detector : SecondDaemon or None
-        The detector of a second daemon of the instance.
+        The parameter `detector`.
     """
 
     def __init__(
@@ -116,8 +110,6 @@ class MqttLink:
         commands: bool = False,
         discovery: "Discovery | None" = None,
         former: Mapping[str, Set[str]] | None = None,
-        process: str = "",
-        health_period: float = 60.0,
         detector: SecondDaemon | None = None,
         seed: int | None = None,
         wall: Callable[[], float] = time.time,
@@ -126,10 +118,6 @@ class MqttLink:
         if mqtt.password is not None and mqtt.tls is None and not is_loopback(mqtt.host):
             text = "the password is sent over the network unencrypted; add [mqtt.tls]"
             log.warning("%s: %s", self._name, text)
-        if detector is not None:
-            detector = detector.with_period(health_period)
-        elif process:
-            detector = SecondDaemon(instance, process, health_period)
         self._mqtt = mqtt
         self._fields = dict(fields)
         self._wall = wall

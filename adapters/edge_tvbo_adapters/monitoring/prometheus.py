@@ -49,6 +49,15 @@ COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (he
     ),
     "resets": ("Resets of the model.", lambda field: field.resets),
 }
+GAUGES: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {
+    "sensors": ("Configured sensors.", lambda field: field.sensors),
+    "suspects": ("Unresponsive sensors.", lambda field: len(field.health.suspects)),
+    "faulty": ("Sensors whose readings are wrong.", lambda field: len(field.health.faulty)),
+    "ignored": (
+        "Sensors that a command has taken out of use.",
+        lambda field: len(field.health.ignored),
+    ),
+}
 
 
 def check_installed() -> None:
@@ -177,32 +186,19 @@ def _daemon_metrics(status: Status) -> "Iterator[Metric]":
 def _field_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
-    for name, (help, value) in COUNTERS.items():
-        counter = CounterMetricFamily(f"edge_tvbo_{name}", help, labels=["field"])
-        for field, each in fields.items():
-            counter.add_metric([field], value(each))
-        yield counter
+    for family, metrics in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
+        for name, (help, value) in metrics.items():
+            metric = family(f"edge_tvbo_{name}", help, labels=["field"])
+            for field, each in fields.items():
+                metric.add_metric([field], value(each))
+            yield metric
     rejected = CounterMetricFamily(
         "edge_tvbo_refused", "Rejected messages and readings.", labels=["field", "reason"]
-    )
-    sensors = GaugeMetricFamily("edge_tvbo_sensors", "Configured sensors.", labels=["field"])
-    unresponsive = GaugeMetricFamily(
-        "edge_tvbo_suspects", "Unresponsive sensors.", labels=["field"]
-    )
-    faulty = GaugeMetricFamily(
-        "edge_tvbo_faulty", "Sensors whose readings are wrong.", labels=["field"]
-    )
-    ignored = GaugeMetricFamily(
-        "edge_tvbo_ignored", "Sensors that a command has taken out of use.", labels=["field"]
     )
     for field, each in fields.items():
         for reason, count in each.refused.items():
             rejected.add_metric([field, reason], count)
-        sensors.add_metric([field], each.sensors)
-        unresponsive.add_metric([field], len(each.health.suspects))
-        faulty.add_metric([field], len(each.health.faulty))
-        ignored.add_metric([field], len(each.health.ignored))
-    yield from (rejected, sensors, unresponsive, faulty, ignored)
+    yield rejected
 
 
 def _energy_metrics(fields: dict[str, FieldStatus]) -> "Iterator[Metric]":

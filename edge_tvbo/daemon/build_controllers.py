@@ -108,7 +108,7 @@ def _field_from_model(settings: FieldSettings) -> SensorField:
     _check_transform(settings, field)
     _check_period(settings, field)
     if field.structure is None:
-        structure = prior_structure(kernel, _interval(settings), _period(settings))
+        structure = prior_structure(kernel, settings.interval_s, _period(settings))
     else:
         structure = _with_interval(field.structure.of_sensors(rows), settings)
         if field.objective != settings.objective:
@@ -145,7 +145,7 @@ def _field_from_kernel(settings: FieldSettings, kernel: Kernel) -> SensorField:
         log1p_scale=settings.log1p_scale,
         objective=settings.objective,
         positions=places,
-        structure=prior_structure(covariance, _interval(settings), _period(settings)),
+        structure=prior_structure(covariance, settings.interval_s, _period(settings)),
     )
 
 
@@ -153,11 +153,6 @@ def _configured_positions(settings: FieldSettings) -> list[tuple[float, float]] 
     """Return the positions of the controller's sensors; None if no positions are configured."""
     known = settings.positions
     return None if known is None else [known[sensor] for sensor in settings.sensors]
-
-
-def _interval(settings: FieldSettings) -> float | None:
-    """Return the interval with which a field's controller is built, in s; None for "on-reading"."""
-    return settings.interval if isinstance(settings.interval, float) else None
 
 
 def _with_interval(model: StructuralModel, settings: FieldSettings) -> StructuralModel:
@@ -169,7 +164,7 @@ def _with_interval(model: StructuralModel, settings: FieldSettings) -> Structura
     the model measures the length of each interval, so the model gets the interval 0. For any other
     policy, the model is not changed, so that snapshots of version 0.1.0 stay valid.
     """
-    interval = _interval(settings)
+    interval = settings.interval_s
     if interval is None and not isinstance(settings.policy, TRAINED):
         return model
     return replace(model, interval=interval or 0.0)

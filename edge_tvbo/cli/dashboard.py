@@ -229,7 +229,7 @@ def _configured_field(settings: "FieldSettings") -> "DashboardField":
         settings.sensor_names,
         None if settings.alert is None else settings.alert.threshold,
         log1p_scale,
-        is_published=len(settings.sensors) <= settings.publish_posterior,
+        is_published=settings.publishes_posterior,
         decimals=decimals(std),
         has_model=settings.policy.has_model,
     )

@@ -340,6 +340,11 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         return self.activate.mode != "advise"
 
     @property
+    def publishes_posterior(self) -> bool:
+        """Whether the posterior of the field is published: it has few enough sensors."""
+        return len(self.sensors) <= self.publish_posterior
+
+    @property
     def activation_interval_s(self) -> float | None:
         """Time between two activations of the field, in s, if each interval has an activation.
 

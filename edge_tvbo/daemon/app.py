@@ -349,7 +349,7 @@ def _posteriors(
     shown = {
         name: each
         for name, each in controllers.items()
-        if len(each.policy.field) <= settings.fields[name].publish_posterior
+        if settings.fields[name].publishes_posterior
     }
     return PosteriorPublisher(link.show, shown, lambda: clock.wall(clock.elapsed()))
 

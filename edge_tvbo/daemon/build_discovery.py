@@ -50,7 +50,7 @@ def _field(
         device_class=kind or None,
         spread_class="temperature_delta" if has_delta else None,
         has_model=own.policy.has_model,
-        has_posterior=len(field.sensors) <= own.publish_posterior,
+        has_posterior=own.publishes_posterior,
         thresholds=controller.plausible if own.alert else None,
         energy_unit=energy.unit if energy and energy.field_budget is not None else None,
         has_batteries=energy is not None and energy.battery is not None,

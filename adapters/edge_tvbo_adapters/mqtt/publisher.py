@@ -158,7 +158,7 @@ class Publisher:
         for field, settings in self._fields.items():
             published = {
                 "alert": settings.alert is not None,
-                "posterior": len(settings.sensors) <= settings.publish_posterior,
+                "posterior": settings.publishes_posterior,
                 "hotspot": settings.policy.has_model,
             }
             for level in (level for level, is_published in published.items() if not is_published):

@@ -358,7 +358,7 @@ def examples() -> dict[type, Any]:
     schedule = Scheduler(dict.fromkeys(running, 600.0), clock, first=clock.now)
     posteriors = PosteriorPublisher(link.show, running, lambda: clock.wall(clock.now))
     status, decisions = StatusCollector(clock, "5f3a9c1e"), DecisionLog()
-    status.attach(running, link, dict.fromkeys(running, 600.0), period=0.0)
+    status.attach(running, link, period=0.0)
     loop = Loop(
         link,
         running,

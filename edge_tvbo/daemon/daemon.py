@@ -155,7 +155,6 @@ class Daemon(msgspec.Struct, frozen=True):
         status.attach(
             self.controllers,
             self.link,
-            self.settings.intervals,
             period=self.settings.health,
             rejected=lambda: self.handler.rejected,
             problems=self._problems,

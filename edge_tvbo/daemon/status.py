@@ -91,7 +91,6 @@ class StatusCollector(LoopService):
         self,
         controllers: Mapping[str, Controller],
         link: MonitoredLink,
-        intervals: Mapping[str, float | None],
         *,
         period: float = 60.0,
         rejected: Callable[[], dict[str, int]] = dict,
@@ -106,8 +105,6 @@ class StatusCollector(LoopService):
             The controller of each field.
         link : MonitoredLink
             The link to the broker.
-        intervals : mapping
-            Length of each field's interval in s; None for the setting "on-reading".
         period : float
             Seconds between two health documents.
         rejected : callable
@@ -130,7 +127,6 @@ class StatusCollector(LoopService):
             counts.resets -= controllers[name].policy.resets
         self._controllers = controllers
         self._link = link
-        self._intervals = intervals
         self._period = period
         self._rejected = rejected
         self._problems = problems
@@ -303,14 +299,16 @@ class StatusCollector(LoopService):
     def _failure(self, now: float, away: float) -> str:
         if not self._link.alive(now):
             return "the link to the broker makes no progress"
-        shortest = min(each or 0.0 for each in self._intervals.values())
+        shortest = min(each.settings.interval_s or 0.0 for each in self._controllers.values())
         if away > min(MAX_AWAY_S, max(MIN_AWAY_S, MAX_AWAY_INTERVALS * shortest)):
             return f"the daemon has not been connected to the broker for {away:.0f} s"
         return ""
 
     def _field(self, name: str, health: FieldHealth, link: LinkStatus, at: float) -> FieldStatus:
         controller, counts = self._controllers[name], self._counts[name]
-        silent_after = max(SILENT_AFTER_S, MAX_AWAY_INTERVALS * (self._intervals[name] or 0.0))
+        silent_after = max(
+            SILENT_AFTER_S, MAX_AWAY_INTERVALS * (controller.settings.interval_s or 0.0)
+        )
         unused = {*health.suspects, *health.ignored}
         return FieldStatus(
             health=health,

@@ -155,7 +155,7 @@ def replay_over_mqtt(
         _connect(link, stop)
         schedule = RecordedIntervals(recording, span, clock)
         status = StatusCollector(clock)
-        status.attach({FIELD: controller}, link, {FIELD: recording.interval})
+        status.attach({FIELD: controller}, link)
         loop = Loop(
             link,
             {FIELD: controller},

@@ -240,7 +240,7 @@ def posterior(sensors):
 def problem(link):
     """Return the problem that the daemon's health document reports for the link."""
     status = StatusCollector(LiveClock())
-    status.attach({}, link, {})
+    status.attach({}, link)
     return status.health().problem
 
 

@@ -97,7 +97,6 @@ class World:
         self.collector.attach(
             controllers,
             self,
-            dict.fromkeys(controllers, 5.0),
             period=1e9,
             rejected=lambda: handler.rejected,
         )

@@ -106,21 +106,21 @@ class Link:
         pass
 
 
-def controller(sensors=2):
+def controller(sensors=2, interval=60.0):
     names = ("a", "b") if sensors == 2 else tuple(f"s{n}" for n in range(sensors))
     field = SensorField(names, 0.5 + 0.5 * np.eye(sensors), noise_variance=0.01)
-    return Controller(
-        make_policy("gp-ucb", field, seed=0), controller_settings(reply_timeout=10, max_age=60)
-    )
+    timing = {"on_reading": True} if interval is None else {"interval": interval}
+    settings = controller_settings(reply_timeout=10, max_age=60, **timing)
+    return Controller(make_policy("gp-ucb", field, seed=0), settings)
 
 
 class Field:
     """One field whose status is collected, with a clock and a link moved by hand."""
 
     def __init__(self, interval=60.0, sensors=2):
-        self.controller, self.link, self.clock = controller(sensors), Link(), Clock()
+        self.controller, self.link, self.clock = controller(sensors, interval), Link(), Clock()
         self.collector = StatusCollector(self.clock)
-        self.collector.attach({"heat": self.controller}, self.link, {"heat": interval})
+        self.collector.attach({"heat": self.controller}, self.link)
         self.collector.service(time.monotonic())
 
     def happens(self, event):
@@ -226,7 +226,7 @@ def test_a_second_daemon_is_a_problem_and_this_daemon_stays_healthy():
 
 def test_the_health_contains_the_id_of_the_process():
     collector = StatusCollector(Clock(), "5f3a9c1e")
-    collector.attach({}, Link(), {})
+    collector.attach({}, Link())
 
     assert collector.health().process == "5f3a9c1e"
 
@@ -237,7 +237,7 @@ def test_lost_messages_are_counted_over_reloads_and_waiting_messages_are_not():
     field.link.other = {"lost": 3, "queued": 9}
     after.other = {"lost": 1, "queued": 4}
     for _ in range(2):  # a reload, and a failed reload
-        field.collector.attach({"heat": field.controller}, after, {"heat": 60.0})
+        field.collector.attach({"heat": field.controller}, after)
         after.other["lost"] += 1
     status = field.collector.status()
 
@@ -395,15 +395,15 @@ def test_counts_of_remaining_fields_continue_after_a_reload():
     field = Field()
     field.happens(IntervalElapsed(EPOCH))
     successor = {"heat": controller(), "noise": controller()}
-    field.collector.attach(successor, Link(), dict.fromkeys(successor, 60.0))
+    field.collector.attach(successor, Link())
 
     fields = field.collector.status().fields
     assert (fields["heat"].decisions, fields["noise"].decisions) == (1, 0)
     assert (fields["heat"].activations, fields["noise"].activations) == (1, 0)
-    field.collector.attach(successor, field.link, dict.fromkeys(successor, 60.0))
-    field.collector.attach(successor, field.link, dict.fromkeys(successor, 60.0))
+    field.collector.attach(successor, field.link)
+    field.collector.attach(successor, field.link)
     assert field.collector.status().fields["heat"].activations == 1
-    field.collector.attach({"noise": successor["noise"]}, field.link, {"noise": 60.0})
+    field.collector.attach({"noise": successor["noise"]}, field.link)
     assert set(field.collector.status().fields) == {"noise"}
 
 
@@ -420,11 +420,11 @@ def test_counters_do_not_fall_after_a_kill():
     assert (health.answered, health.refused, model.resets) == (1, {"unknown-sensor": 1}, 1)
 
     collector = StatusCollector(Clock())
-    collector.attach({"heat": after}, link, {"heat": 60.0})
+    collector.attach({"heat": after}, link)
     restarted = collector.status().fields["heat"]
     assert (restarted.endings, restarted.refused, restarted.resets) == ({}, {}, 0)
 
-    before.collector.attach({"heat": after}, link, {"heat": 60.0})
+    before.collector.attach({"heat": after}, link)
     reloaded = before.status()
     assert (reloaded.endings, reloaded.refused) == ({"answered": 1}, {"unknown-sensor": 1})
     assert reloaded.resets == 1
@@ -463,7 +463,7 @@ def notifications(sock):
 def loop_of(monitors, port, collector=None):
     clock, link, controllers = Clock(), Link(), {"heat": controller()}
     collector = collector or StatusCollector(clock)
-    collector.attach(controllers, link, {"heat": 60.0})
+    collector.attach(controllers, link)
     monitors.attach(link.alive, collector.summary)
     monitors.listen(Metrics(port=port), collector.status)
     schedule = Scheduler({"heat": 60.0}, clock, first=0.0)

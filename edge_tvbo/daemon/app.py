@@ -42,6 +42,7 @@ from edge_tvbo.errors import Code, MissingExtra, Mistake, SettingErrors
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import Notice, Status
 from edge_tvbo.messages.formatting import duration, rfc3339
+from edge_tvbo.policy.model_free import ModelFreePolicy
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.discovery import Discovery
@@ -237,6 +238,9 @@ def _link(
         commands=settings.commands,
         discovery=_discovery(settings, controllers, before),
         former=before.link.former if before else None,
+        without_model=[
+            name for name, each in controllers.items() if isinstance(each.policy, ModelFreePolicy)
+        ],
         detector=_detector(settings, surroundings.status.process, before),
         wall=lambda: clock.wall(clock.elapsed()),
     )

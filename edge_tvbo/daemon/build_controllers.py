@@ -24,6 +24,8 @@ from edge_tvbo.models.structure import MAX_DRIFT, StructuralModel, mirrored, pri
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import build_policy
 from edge_tvbo.policy.auto_settings import TRAINED
+from edge_tvbo.policy.base import Policy
+from edge_tvbo.policy.model_free import ModelFreePolicy
 
 _SHAPES: dict[str, Callable[[Any, Any], Array]] = {
     "se": spatial_kernels.squared_exponential,
@@ -62,7 +64,7 @@ def controller(name: str, settings: FieldSettings, field: SensorField | None = N
     with _mistakes_at(("fields", name, "plausible")):
         _check_plausible(settings, field)
     with _mistakes_at(("fields", name, "alert")):
-        _check_alert(settings, field)
+        _check_alert(settings, field, policy)
     return Controller(policy, settings, local_time=_local_time(settings))
 
 
@@ -212,13 +214,13 @@ def _check_plausible(settings: FieldSettings, field: SensorField) -> None:
         )
 
 
-def _check_alert(settings: FieldSettings, field: SensorField) -> None:
+def _check_alert(settings: FieldSettings, field: SensorField, policy: Policy) -> None:
     """Raise `ConfigError` if a controller's alert could never begin, or could never end."""
     if settings.alert is None:
         return
-    if not settings.policy.has_model:
+    if isinstance(policy, ModelFreePolicy):
         raise ConfigError(
-            f"the policy {settings.policy.name} has no model, so it cannot estimate the hot spot; "
+            f"the policy {policy.name} has no model, so it cannot estimate the hot spot; "
             'set policy = { name = "auto" }.'
         )
     check_levels(field, settings.alert, plausible_range(field, settings))

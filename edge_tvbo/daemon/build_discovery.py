@@ -8,6 +8,7 @@ from edge_tvbo.config.settings import HomeAssistant, Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.quantities import field_decimals
 from edge_tvbo.errors import Code, Mistake, SettingErrors
+from edge_tvbo.policy.model_free import ModelFreePolicy
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
@@ -49,7 +50,7 @@ def _field(
         objective=own.objective,
         device_class=kind or None,
         spread_class="temperature_delta" if has_delta else None,
-        has_model=own.policy.has_model,
+        has_model=not isinstance(controller.policy, ModelFreePolicy),
         has_posterior=own.publishes_posterior,
         thresholds=controller.plausible if own.alert else None,
         energy_unit=energy.unit if energy and energy.field_budget is not None else None,

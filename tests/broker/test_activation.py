@@ -11,7 +11,6 @@ from support.settings import NO_ACTIVATION, field_settings
 from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.messages.commands import Activate, Ending, Record
 from edge_tvbo.messages.events import Reading
-from edge_tvbo.policy.baseline_settings import RandomSettings
 
 COMMAND = '{"seq": {interval}, "expires_at": {expires_at}}'
 
@@ -150,9 +149,9 @@ def test_documents_that_a_field_no_longer_publishes_are_cleared(broker, drive, p
     for topic in topics:
         other.publish(topic, "{}", retain=True)
     other.wait(lambda: len(other.received) == len(topics))
-    changes = {} if "hotspot" in kept else {"policy": RandomSettings()}
-    field = sleepy_field("still", publish_posterior=2 if kept else 1, **changes)
-    link = link_to(broker.port, field=field, instance=instance)
+    field = sleepy_field("still", publish_posterior=2 if kept else 1)
+    without_model = () if "hotspot" in kept else ("lab",)
+    link = link_to(broker.port, field=field, instance=instance, without_model=without_model)
     driver = drive(link)
     driver.online()
     empty_outbox(driver, link)

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from contextlib import ExitStack, closing, contextmanager
 from math import inf
+from typing import ClassVar
 from unittest.mock import patch
 
 import pytest
@@ -20,15 +21,19 @@ from support.ports import free_port
 
 from edge_tvbo.cli.settings import settings_of, verbose_settings_of
 from edge_tvbo.config.mqtt_settings import Mqtt
+from edge_tvbo.config.settings import HomeAssistant
 from edge_tvbo.daemon import app, build_controllers, checkpoints
 from edge_tvbo.daemon.app import build_daemon, build_successor, make_surroundings
+from edge_tvbo.daemon.build_discovery import discovery_message
 from edge_tvbo.daemon.checkpoint_document import decode
 from edge_tvbo.daemon.clock import LiveClock
 from edge_tvbo.daemon.log_format import RepeatFilter
 from edge_tvbo.daemon.reload import reload
-from edge_tvbo.errors import StateInUse
+from edge_tvbo.errors import SettingErrors, StateInUse
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import IntervalElapsed, Reading
+from edge_tvbo.policy.baseline_settings import RandomSettings
+from edge_tvbo.policy.settings import PolicySettings
 
 CONFIG = """
 instance = "pi"
@@ -54,6 +59,12 @@ cost = 1.0
 field_budget = 5.0
 period = "1h"
 """
+
+
+class PatrolSettings(PolicySettings, frozen=True, kw_only=True, tag="patrol"):
+    """A policy of another package; its settings, as in the guide, do not set `has_model`."""
+
+    maker: ClassVar[str] = "edge_tvbo.policy.baselines:make_random"
 
 
 @pytest.fixture
@@ -297,6 +308,27 @@ def test_a_reload_does_not_forget_a_second_daemon(settings, changed, is_known):
     assert after.link.status().second_daemon == (
         before.link.status().second_daemon if is_known else ""
     )
+
+
+def with_policy(settings, policy):
+    return replace(settings, fields={"lab": replace(settings.fields["lab"], policy=policy)})
+
+
+@pytest.mark.parametrize("policy", [RandomSettings(), PatrolSettings()])
+def test_the_hot_spot_of_a_field_without_a_model_is_cleared_and_not_described(settings, policy):
+    """It is never published, so Home Assistant would show the hot spot of an earlier policy."""
+    daemon = build_daemon(with_policy(settings(), policy), make_surroundings())
+    message = discovery_message(daemon.settings, HomeAssistant(), daemon.controllers)
+    daemon.loop.close()
+    assert not [key for key in message["components"] if "hotspot" in key or "estimate" in key]
+    assert daemon.link._outbox.awaits_ack("edge_tvbo/pi/lab/hotspot")
+
+
+@pytest.mark.parametrize("policy", [RandomSettings(), PatrolSettings()])
+def test_an_alert_of_a_policy_without_a_model_is_rejected(settings, policy):
+    given = with_policy(settings(more="alert = { threshold = 30 }"), policy)
+    with pytest.raises(SettingErrors, match=f"the policy {policy.name} has no model"):
+        build_daemon(given, make_surroundings())
 
 
 @pytest.mark.parametrize("restarts", [True, False])

@@ -19,7 +19,12 @@ from edge_tvbo.messages.commands import PublishState
 from edge_tvbo.messages.documents import Decision, FieldHealth, Health, ModelState, Reason
 
 ACCEPTED = b"\x20\x02\x00\x00"  # a CONNACK
-OTHERS = ("former", "discovery", "detector")  # options of the link, besides the broker's
+OTHERS = (
+    "former",
+    "without_model",
+    "discovery",
+    "detector",
+)  # options of the link, besides the broker's
 _numbers = count(1)
 STAMPED = ("json", {"value": "t", "time": "ts"})
 READ, ASK = "lab/{sensor}/reading", "lab/{sensor}/activate"

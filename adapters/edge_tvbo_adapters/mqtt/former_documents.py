@@ -25,6 +25,8 @@ class FormerDocuments:
     ----------
     former : mapping
         The value of `topics` in the previous link, which this link replaces.
+    without_model : collection of str
+        The fields whose policies have no model, and so no hot spot.
     discovery : Discovery, optional
         Schedules the discovery message of Home Assistant; None to publish none.
     publisher : Publisher
@@ -36,12 +38,14 @@ class FormerDocuments:
     def __init__(
         self,
         former: Mapping[str, Set[str]],
+        without_model: Collection[str],
         discovery: "Discovery | None",
         publisher: Publisher,
         outbox: Outbox,
     ) -> None:
         self._own = publisher.retained_topics
         self._former = dict(former)
+        self._without_model = without_model
         self._discovery = discovery
         self._publisher = publisher
         self._outbox = outbox
@@ -103,5 +107,5 @@ class FormerDocuments:
 
     def _clear(self, removed: Collection[str]) -> None:
         """Clear the documents of `removed` fields, and documents that are no longer published."""
-        self._publisher.clear_unpublished()
+        self._publisher.clear_unpublished(self._without_model)
         self._publisher.clear_documents(removed)

@@ -87,6 +87,8 @@ class MqttLink:
         Schedules the discovery message of Home Assistant; None if no such message is published.
     former : mapping, optional
         `MqttLink.former` of the link that this link replaces after a reload.
+    without_model : collection of str
+        The fields whose policies have no model, and so no hot spot.
     detector : SecondDaemon, optional
         Detects a second daemon of the instance; None to notice no second daemon.
     seed : int, optional
@@ -110,6 +112,7 @@ class MqttLink:
         commands: bool = False,
         discovery: "Discovery | None" = None,
         former: Mapping[str, Set[str]] | None = None,
+        without_model: Collection[str] = (),
         detector: SecondDaemon | None = None,
         seed: int | None = None,
         wall: Callable[[], float] = time.time,
@@ -149,7 +152,9 @@ class MqttLink:
         self._status_due = 0.0  # monotonic time of the next publication of the status
         self._logged_lost = 0  # number of lost messages that were already logged
         self._publisher.status(b"online")
-        self._former = FormerDocuments(former or {}, discovery, self._publisher, self._outbox)
+        self._former = FormerDocuments(
+            former or {}, without_model, discovery, self._publisher, self._outbox
+        )
 
     # --- what the loop calls ------------------------------------------------------------------
 

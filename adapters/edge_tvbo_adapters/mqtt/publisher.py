@@ -1,6 +1,6 @@
 """Publisher: the topics and payloads of the daemon's messages, and which of them are retained."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from math import inf
 
 import msgspec
@@ -149,17 +149,17 @@ class Publisher:
         for topic in set[str]().union(*former) - topics:
             self._outbox.description(topic, b"")
 
-    def clear_unpublished(self) -> None:
+    def clear_unpublished(self, without_model: Collection[str]) -> None:
         """Clear the retained documents that the present configuration does not publish.
 
-        An earlier configuration may have published these documents. A field whose policy has no
-        model publishes no hot spot.
+        An earlier configuration may have published these documents. The fields `without_model`
+        publish no hot spot, because their policies have no model.
         """
         for field, settings in self._fields.items():
             published = {
                 "alert": settings.alert is not None,
                 "posterior": settings.publishes_posterior,
-                "hotspot": settings.policy.has_model,
+                "hotspot": field not in without_model,
             }
             for level in (level for level, is_published in published.items() if not is_published):
                 self._outbox.description(f"{self._base}/{field}/{level}", b"")

@@ -40,13 +40,14 @@ class Template:
             raise ConfigError(f"{text!r}: {{sensor}} must be in the topic exactly once.")
         levels = text.split("/")
         self.filter = "/".join("+" if SENSOR_PLACE in level else level for level in levels)
-        before, _, after = text.partition(SENSOR_PLACE)
-        self._pattern = re.compile(f"{re.escape(before)}([^/]*){re.escape(after)}")
+        self._before, _, self._after = text.partition(SENSOR_PLACE)
 
     def sensor(self, topic: str) -> str | None:
         """Return the sensor's name in `topic`; None if the topic does not match the template."""
-        match = self._pattern.fullmatch(topic)
-        return match and match[1]
+        if not (topic.startswith(self._before) and topic.endswith(self._after)):
+            return None
+        begin, end = len(self._before), len(topic) - len(self._after)
+        return None if begin > end or "/" in topic[begin:end] else topic[begin:end]
 
 
 def publishable(topic: str) -> bool:

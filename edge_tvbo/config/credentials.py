@@ -17,7 +17,8 @@ from functools import cache
 from pathlib import Path
 from shlex import quote
 
-from edge_tvbo.config.errors import WHOLE, ConfigWarning, KeyPath, Report, shown, unreadable
+from edge_tvbo.config.errors import WHOLE, ConfigWarning, KeyPath, Report, shown
+from edge_tvbo.config.named_files import is_readable
 from edge_tvbo.config.reader import Values
 from edge_tvbo.errors import Code
 
@@ -76,33 +77,22 @@ def access_warnings(file: Path) -> Iterator[ConfigWarning]:
 
 def check_tls(tls: Values, base: Path, report: Report) -> None:
     """Replace file names in [mqtt.tls] with the paths of credentials; report invalid files."""
+    readable = set[str]()
     for key in ("ca", "certificate", "key"):
         if tls.get(key):
             tls[key] = credential_path(tls[key], base, report)
+            if is_readable(tls[key], (*_TLS, key), report):
+                readable.add(key)
     if tls.get("key") and tls.get("certificate", "") is None:
         report.add(
             (*_TLS, "key"),
             "is set, but mqtt.tls.certificate is not; set both",
             code=Code.CONTRADICTION,
         )
-    readable = [key for key in ("ca", "certificate", "key") if _readable(key, tls, report)]
     if "ca" in readable:
         _check_ca(tls["ca"], report)
     if "certificate" in readable and ("key" in readable or tls.get("key", "") is None):
         _check_certificate(tls["certificate"], tls["key"], report)
-
-
-def _readable(key: str, tls: Values, report: Report) -> bool:
-    file = tls.get(key)
-    if file is None:
-        return False
-    try:
-        with file.open("rb"):
-            return True
-    except (OSError, ValueError) as error:
-        problem = unreadable(error)
-        report.add((*_TLS, key), f"is {shown(str(file))}, which {problem}", code=Code.NAMED_FILE)
-        return False
 
 
 def _check_ca(file: Path, report: Report) -> None:
@@ -111,11 +101,7 @@ def _check_ca(file: Path, report: Report) -> None:
     try:
         ssl.create_default_context(cafile=str(file))
     except ssl.SSLError:
-        report.add(
-            (*_TLS, "ca"),
-            f"is {shown(str(file))}, which has no certificate in PEM format",
-            code=Code.NAMED_FILE,
-        )
+        report.add_file((*_TLS, "ca"), file, "has no certificate in PEM format")
 
 
 def _check_certificate(certificate: Path, key: Path | None, report: Report) -> None:
@@ -126,12 +112,12 @@ def _check_certificate(certificate: Path, key: Path | None, report: Report) -> N
         context.load_cert_chain(str(certificate), key and str(key), password=lambda: "")
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            text = f"is {shown(str(key))}, which is not the key of {shown(str(certificate))}"
-            report.add((*_TLS, "key"), text, code=Code.NAMED_FILE)
+            problem = f"is not the key of {shown(str(certificate))}"
+            report.add_file((*_TLS, "key"), key or certificate, problem)
             return
-        report.add(
+        report.add_file(
             (*_TLS, "certificate"),
-            f"is {shown(str(certificate))}, which does not load with its key; allowed: a "
-            "certificate in PEM format, with a key without a passphrase",
-            code=Code.NAMED_FILE,
+            certificate,
+            "does not load with its key; allowed: a certificate in PEM format, with a key without "
+            "a passphrase",
         )

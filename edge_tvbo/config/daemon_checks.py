@@ -8,6 +8,7 @@ from pathlib import Path
 from edge_tvbo.config import credentials
 from edge_tvbo.config.errors import KeyPath, Report, shown, unreadable
 from edge_tvbo.config.field_types import Secret, duration_text, is_loopback
+from edge_tvbo.config.named_files import text_of
 from edge_tvbo.config.reader import Values
 from edge_tvbo.errors import Code
 
@@ -55,23 +56,14 @@ def read_secret(table: Values, path: KeyPath, name: str, base: Path, report: Rep
 
 
 def _secret(file: Path, key: KeyPath, name: str, report: Report) -> Secret | None:
-    try:
-        text = file.read_text(encoding="utf-8-sig").rstrip("\r\n")
-    except (OSError, ValueError) as error:
-        report.add(
-            key,
-            f"is {shown(str(file))}, which {unreadable(error)}",
-            code=Code.NAMED_FILE,
-        )
+    text = text_of(file, key, report)
+    if text is None:
         return None
     report.warnings += credentials.access_warnings(file)
-    if not text:
-        report.add(
-            key,
-            f"is {shown(str(file))}, which is an empty file; write the {name} to it",
-            code=Code.NAMED_FILE,
-        )
-    return Secret(text)
+    secret = text.rstrip("\r\n")
+    if not secret:
+        report.add_file(key, file, f"is an empty file; write the {name} to it")
+    return Secret(secret)
 
 
 def check_metrics(metrics: Values, base: Path, report: Report) -> None:
@@ -104,11 +96,7 @@ def check_state(state: Values, base: Path, report: Report) -> None:
     try:
         os.fsencode(directory)
     except UnicodeEncodeError as error:
-        report.add(
-            ("state", "dir"),
-            f"is {shown(str(directory))}, which {unreadable(error)}",
-            code=Code.NAMED_FILE,
-        )
+        report.add_file(("state", "dir"), directory, unreadable(error))
         return
     with suppress(OSError):  # the daemon reports the error when it uses the directory
         for each in (directory, *directory.parents):

@@ -109,6 +109,13 @@ class Report:
         near = did_you_mean(name, known) if self._unknown_names <= MAX_SIMILAR_NAMES else ""
         self.add(path, text, near, code=Code.UNKNOWN_NAME)
 
+    def add_file(self, path: KeyPath, file: Path, problem: str) -> None:
+        """Report that the setting at `path` names a `file` that cannot be used.
+
+        `problem` is the end of the sentence, such as "is not a UTF-8 text file".
+        """
+        self.add(path, f"is {shown(str(file))}, which {problem}", code=Code.NAMED_FILE)
+
     def add_elsewhere(self, file: Path, line: int, message: str) -> None:
         """Report an error in another file, which a setting of the configuration names."""
         self._findings.append(Finding(str(file), line, 0, "", message, Code.NAMED_FILE))

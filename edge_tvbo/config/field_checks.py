@@ -5,9 +5,10 @@ from pathlib import Path
 
 from edge_tvbo.config import sensor_positions
 from edge_tvbo.config.controller_settings import ROUNDING
-from edge_tvbo.config.errors import KeyPath, Report, shown, unreadable
+from edge_tvbo.config.errors import KeyPath, Report, shown
 from edge_tvbo.config.field_types import duration_text
 from edge_tvbo.config.kernel_settings import WITHOUT_LENGTH_SCALE
+from edge_tvbo.config.named_files import is_readable
 from edge_tvbo.config.reader import Values
 from edge_tvbo.errors import Code
 from edge_tvbo.policy.settings import PolicySettings
@@ -108,7 +109,7 @@ def check_prior(field: Values, path: KeyPath, report: Report) -> None:
     if kernel:
         _check_kernel(kernel, positions, (*path, "kernel"), report)
     if model:
-        _check_readable(model, (*path, "model"), report)
+        is_readable(model, (*path, "model"), report)
 
 
 def _check_kernel(kernel: Values, positions: object, path: KeyPath, report: Report) -> None:
@@ -127,19 +128,6 @@ def _check_kernel(kernel: Values, positions: object, path: KeyPath, report: Repo
             path,
             'needs positions = { id = [x, y], ... }; or set name = "exchangeable"',
             code=Code.MISSING,
-        )
-
-
-def _check_readable(file: Path, path: KeyPath, report: Report) -> None:
-    """Check that `file`, which a field names, can be read."""
-    try:
-        with file.open("rb"):
-            pass
-    except (OSError, ValueError) as error:
-        report.add(
-            path,
-            f"is {shown(str(file))}, which {unreadable(error)}",
-            code=Code.NAMED_FILE,
         )
 
 

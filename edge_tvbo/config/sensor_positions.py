@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from edge_tvbo.config.errors import KeyPath, Report, dot_hint, dotted, listed, shown, unreadable
+from edge_tvbo.config.errors import KeyPath, Report, dot_hint, dotted, listed, shown
 from edge_tvbo.config.field_settings import FieldSettings, Position
 from edge_tvbo.config.introspection import settings_of
+from edge_tvbo.config.named_files import text_of
 from edge_tvbo.errors import Code
 
 _NUMBERED = re.compile(r"(?:.*[^0-9])([0-9]+)", re.DOTALL)
@@ -126,15 +127,12 @@ def _is_in_range(position: Sequence[float]) -> bool:
 
 
 def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, _Listed]:
-    try:
-        # The lines are counted as in editors.
-        lines = file.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, ValueError) as error:
-        report.add(path, f"is {shown(str(file))}, which {unreadable(error)}", code=Code.NAMED_FILE)
+    text = text_of(file, path, report)
+    if text is None:
         return {}
     found: dict[str, _Listed] = {}
     wrong = 0
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(text.split("\n"), start=1):  # counted as in editors
         if not (words := line.partition("#")[0].split()):
             continue
         if problem := _add_line(number, words, found):
@@ -142,9 +140,7 @@ def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, _Listed]:
             if wrong <= MAX_REPORTED_LINES:
                 report.add_elsewhere(file, number, problem)
     if not found and not wrong:
-        report.add(
-            path, f"is {shown(str(file))}, which contains no line `id x y`", code=Code.NAMED_FILE
-        )
+        report.add_file(path, file, "contains no line `id x y`")
     return found
 
 

@@ -11,7 +11,7 @@ two underscores separate the levels of the key path. In any text of the file,
 
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -42,15 +42,15 @@ def variables(environ: Mapping[str, str]) -> dict[KeyPath, str]:
     return {tuple(name.removeprefix(PREFIX).lower().split("__")): name for name in names}
 
 
-def override(
-    raw: Values, given: Mapping[KeyPath, str], report: Report, environ: Mapping[str, str]
-) -> Values:
-    """Return a copy of the configuration `raw` in which environment variables replace settings.
+def with_environment(raw: Values, report: Report, environ: Mapping[str, str]) -> Values:
+    """Return a copy of the configuration `raw` that contains the values of environment variables.
 
-    `given` maps the key path of each replaced setting to the name of the variable. Variables that
-    are not UTF-8 are reported.
+    `${NAME}` is replaced with the value of a variable. The variables in `report.variables` replace
+    settings. A variable that is not set or not UTF-8 is reported, and so is `${` without a valid
+    name.
     """
-    for path, name in given.items():
+    raw = _filled_in(raw, (), report, environ)
+    for path, name in report.variables.items():
         if not _is_utf_8(environ[name]):
             report.add(path, "is not UTF-8; set it to a text in UTF-8", code=Code.ENVIRONMENT)
             continue
@@ -58,31 +58,19 @@ def override(
     return raw
 
 
-def fill_in_variables(
-    value: Any,
-    path: KeyPath,
-    given: Collection[KeyPath],
-    report: Report,
-    environ: Mapping[str, str],
-) -> Any:
-    """Return `value` with the values of environment variables in place of `${NAME}`.
-
-    A variable that is not set or not UTF-8 is reported, and so is `${` without a valid name. The
-    settings at the key paths `given` are left as they are, because `override` replaces them.
-    """
+def _filled_in(value: Any, path: KeyPath, report: Report, environ: Mapping[str, str]) -> Any:
     match value:
-        case _ if path in given:
+        case _ if path in report.variables:  # a variable replaces the setting
             return value
         case str():
             return _fill(value, path, report, environ)
         case dict():
             return {
-                key: fill_in_variables(each, (*path, key), given, report, environ)
-                for key, each in value.items()
+                key: _filled_in(each, (*path, key), report, environ) for key, each in value.items()
             }
         case list():
             return [
-                fill_in_variables(each, (*path, index), given, report, environ)
+                _filled_in(each, (*path, index), report, environ)
                 for index, each in enumerate(value)
             ]
         case _:

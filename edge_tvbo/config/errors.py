@@ -76,7 +76,7 @@ class Report:
     ) -> None:
         self.file = file
         self._places = places  # called only if there is something to report
-        self._variables = variables  # environment variables by the setting that they override
+        self.variables = variables  # environment variables by the setting that they override
         self._findings: list[Finding] = []
         self._unknown_names = 0
         self._unfilled = set[KeyPath]()  # settings whose environment variable cannot be used
@@ -154,11 +154,11 @@ class Report:
                 path = (*old, *path[len(new) :])
         for size in range(len(path), 0, -1):
             part = path[:size]
-            if (variable := self._variables.get(part)) is not None:
+            if (variable := self.variables.get(part)) is not None:
                 return f"${variable}", WHOLE
             if (place := self._places().get(part)) is not None:
                 return str(self.file), place
-            if inside := [name for key, name in self._variables.items() if key[:size] == part]:
+            if inside := [name for key, name in self.variables.items() if key[:size] == part]:
                 return f"${inside[0]}", WHOLE
         return str(self.file), Place(1, 1)
 

@@ -159,8 +159,7 @@ def _read(path: Path) -> tuple[Values, Report]:
     raw = _parsed(path, text)
     variables = environment.variables(os.environ)
     report = Report(path, cache(partial(_places, text)), variables)
-    raw = environment.fill_in_variables(raw, (), variables, report, os.environ)
-    raw = environment.override(raw, variables, report, os.environ)
+    raw = environment.with_environment(raw, report, os.environ)
     return _with_current_names(raw, report), report
 
 

@@ -117,10 +117,8 @@ def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
 
     An environment variable that overrides a setting of the file is applied, too.
     """
-    given = environment.variables(os.environ)
-    report = Report(path, dict, given)
-    filled = environment.fill_in_variables(raw, (), given, report, os.environ)
-    return environment.override(filled, given, report, os.environ)
+    report = Report(path, dict, environment.variables(os.environ))
+    return environment.with_environment(raw, report, os.environ)
 
 
 def _guarded(part: Iterator[str]) -> Iterator[str]:

@@ -37,7 +37,7 @@ def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list
 
 def _named_sensors(answers: Answers) -> "list[FieldValues]":
     """Return, for each quantity that the named sensors measure, the template values of a field."""
-    from edge_tvbo.setup.sensor_discovery import is_usable_name
+    from edge_tvbo.messages.sensor_ids import is_usable_name
 
     for sensor in answers.sensors:
         if not is_usable_name(sensor):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def warn_of_unusable(discovery: "SensorDiscovery") -> None:
     """Print, for `init`, that some sensors were not stored, or have names that cannot be used."""
     from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_discovery import MAX_NAME_LENGTH
+    from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH
     from edge_tvbo.setup.sensor_groups import shown
 
     if discovery.is_full:

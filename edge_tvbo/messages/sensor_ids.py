@@ -11,6 +11,7 @@ from itertools import chain, count
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OTHERS = re.compile(r"[^A-Za-z0-9_.-]+")
 NAME_MARKS = "\u200c\u200d\u200e\u200f"  # joiners and direction marks, for Persian, Hebrew, emoji
+MAX_NAME_LENGTH = 64  # largest length of a sensor's name in topics, in characters
 MAX_STEM_LENGTH = 59  # largest length of an id without its number, in characters
 
 
@@ -34,6 +35,19 @@ def is_displayable(text: str) -> bool:
     return all(
         each.isprintable() or each in NAME_MARKS or unicodedata.category(each) == "Zs"
         for each in text
+    )
+
+
+def is_usable_name(name: str) -> bool:
+    """Return whether a sensor's name can be one level of an MQTT topic.
+
+    >>> is_usable_name("Living room"), is_usable_name("attic/2"), is_usable_name("")
+    (True, False, False)
+    """
+    return (
+        0 < len(name) <= MAX_NAME_LENGTH
+        and is_displayable(name)
+        and not any(each in name for each in "/+#{}")
     )
 
 

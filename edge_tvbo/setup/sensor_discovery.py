@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from edge_tvbo.messages.payloads import Activation, DetectedSensor, PayloadCodec, Preset
-from edge_tvbo.messages.sensor_ids import is_displayable
+from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH, is_usable_name
 from edge_tvbo.setup.quantities import GENERIC, quantity_of
 from edge_tvbo.setup.sensor_groups import (
     PLACEHOLDER,
@@ -28,7 +28,6 @@ MAX_READINGS = 500_000  # in all groups
 MAX_VALUE = 1e12  # a greater number is not a measurement
 MAX_UNUSABLE = 500  # sensors with unusable names that are stored
 LISTED_NAMES = 5  # unknown topics that are stored
-MAX_NAME_LENGTH = 64  # characters
 _GENERIC_LEVELS = ("sensor", "sensors")  # words between the sensor and the quantity in a topic
 _OTHER_LEVELS = ("get", "set", "events")  # last levels of topics for commands, or for many sensors
 # After a quantity in a topic, these levels are not the name of a sensor:
@@ -263,12 +262,3 @@ def _is_usable_value(value: str) -> bool:
     reads ${ as the start of an environment variable.
     """
     return len(value) <= MAX_NAME_LENGTH and value.isprintable() and "${" not in value
-
-
-def is_usable_name(name: str) -> bool:
-    """Return whether the name of a discovered sensor can be one level of an MQTT topic."""
-    return (
-        0 < len(name) <= MAX_NAME_LENGTH
-        and is_displayable(name)
-        and not any(each in name for each in "/+#{}")
-    )

@@ -7,10 +7,10 @@ from edge_tvbo.config.daemon_checks import check_metrics, check_mqtt, check_stat
 from edge_tvbo.config.energy_checks import check_energy
 from edge_tvbo.config.errors import Report
 from edge_tvbo.config.field_checks import check_policy, check_prior, check_sensors, check_times
-from edge_tvbo.config.field_types import OWN_TOPICS
 from edge_tvbo.config.reader import Values
 from edge_tvbo.config.source_checks import check_readings, check_sources
 from edge_tvbo.config.topic_checks import check_between_fields, check_topics
+from edge_tvbo.config.topic_types import OWN_TOPICS
 from edge_tvbo.errors import Code
 
 RESERVED = ("cmd", "health", "response", "status")  # topic levels of the daemon itself

@@ -5,8 +5,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from edge_tvbo.config import field_types
 from edge_tvbo.config.field_types import duration
+from edge_tvbo.config.topic_types import READING_TOPIC
 
 
 class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,10 +17,7 @@ class BatterySettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="The MQTT topic on which a sensor reports the charge of its battery. It may"
             " be the topic of the readings.",
-            extra={
-                "parse": field_types.reading_topic,
-                "expected": "a topic with {sensor} in one of its levels",
-            },
+            extra=READING_TOPIC,
         ),
     ]
     payload: Annotated[

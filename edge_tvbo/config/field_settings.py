@@ -14,6 +14,12 @@ from msgspec import Meta
 from edge_tvbo.config import field_types
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.config.kernel_settings import Kernel
+from edge_tvbo.config.topic_types import (
+    ACTIVATE_PAYLOAD,
+    ACTIVATE_TOPIC,
+    READING_TOPIC,
+    topic_names,
+)
 from edge_tvbo.policy.built_in import DEFAULT_POLICY
 from edge_tvbo.policy.settings import PolicySettings
 
@@ -43,10 +49,7 @@ class ReadingSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             description="The MQTT topic of the readings.",
-            extra={
-                "parse": field_types.reading_topic,
-                "expected": "a topic with {sensor} in one of its levels",
-            },
+            extra=READING_TOPIC,
         ),
     ]
     payload: Annotated[
@@ -99,17 +102,15 @@ class ActivateSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description='The MQTT topic of commands to a sensor; every mode except "advise" needs'
             ' it. With mode "sleepy", a command is retained until the sensor replies or times out.',
-            extra={"parse": field_types.activate_topic, "expected": "a topic with {sensor} in it"},
+            extra=ACTIVATE_TOPIC,
         ),
     ] = None
     payload: Annotated[
         str,
         Meta(
             description="The payload of a command.",
-            extra={
-                "parse": field_types.activate_payload,
-                "expected": "a text; {sensor}, {interval}, {at} and {expires_at} are replaced with "
-                "their values",
+            extra=ACTIVATE_PAYLOAD
+            | {
                 "default": '"1"; with mode "sleepy": \'{"seq": {interval}, "expires_at": '
                 '{expires_at}}\'; with mode "lorawan": a downlink message that sends the byte'
                 " 1 to port 1, for the network server from which the readings come",
@@ -137,23 +138,14 @@ class SourceCommandSettings(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Meta(
             description="The MQTT topic on which this source's sensors receive commands.",
-            extra={
-                "parse": field_types.activate_topic,
-                "expected": "a topic with {sensor} in it",
-                "default": "activate.topic of the field",
-            },
+            extra=ACTIVATE_TOPIC | {"default": "activate.topic of the field"},
         ),
     ] = None
     payload: Annotated[
         str,
         Meta(
             description="The payload of commands to the sensors of this source.",
-            extra={
-                "parse": field_types.activate_payload,
-                "expected": "a text; {sensor}, {interval}, {at} and {expires_at} are replaced with "
-                "their values",
-                "default": "activate.payload of the field",
-            },
+            extra=ACTIVATE_PAYLOAD | {"default": "activate.payload of the field"},
         ),
     ] = "1"
 
@@ -259,7 +251,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
         Meta(
             description="Names of sensors in topics and in texts, if they differ from the ids.",
             extra={
-                "parse": field_types.topic_names,
+                "parse": topic_names,
                 "expected": 'a table of names without / + #, such as { mote-1 = "Living room" }',
             },
         ),

@@ -1,4 +1,4 @@
-"""Types of values that TOML does not have: durations, sizes, secrets, hosts and MQTT topics.
+"""Types of values that TOML does not have: durations, sizes, secrets, hosts and file names.
 
 Each parser takes a TOML value and returns the value of the setting. For an invalid value, it raises
 `ValueError` with a hint, which may be empty. The description of the allowed values is declared
@@ -7,13 +7,11 @@ together with the setting.
 
 import math
 import re
-import unicodedata
 from ipaddress import ip_address
 from typing import Any, Literal, TypeGuard
 
 from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.messages.sensor_ids import is_displayable
 
 _SIZES = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
 _SIZE = re.compile(r"([0-9]{1,6}) ?(KiB|MiB|GiB)")
@@ -21,13 +19,8 @@ _UNITS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(ms|s|min|h|d)")
 _CLOCK = "([01][0-9]|2[0-3]):([0-5][0-9])"
 _QUIET_HOURS = re.compile(f"{_CLOCK} ?- ?{_CLOCK}")
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HOST = re.compile(r"[A-Za-z0-9_.:%-]{1,253}")
-PAYLOAD_WORDS = ("sensor", "interval", "at", "expires_at")
-OWN_TOPICS = "edge_tvbo"  # first level of every topic that the daemon publishes
-MAX_NAME_LENGTH = 64  # characters
 MAX_READING = 1e100  # largest absolute value of a setting that is in the unit of the readings
-_LONG_ID = "x" * MAX_NAME_LENGTH
 
 
 class Secret:
@@ -69,12 +62,20 @@ def seconds(text: str) -> float:
     >>> seconds("500ms"), seconds("1.5h"), seconds("10min")
     (0.5, 5400.0, 600.0)
     """
-    if found := _DURATION.fullmatch(text):
-        return float(found[1]) * _UNITS[found[2]]
-    hint = f" ({guess})" if (guess := _duration_hint(text)) else ""
+    try:
+        return _seconds(text)
+    except ValueError as error:
+        hint = f" ({error})" if str(error) else ""
     raise ConfigError(
         f'"{text}" is not a duration, such as "500ms", "10s", "10min", "1.5h" or "1d"{hint}'
     )
+
+
+def _seconds(text: str) -> float:
+    """Convert the text of a setting to a duration in s; raise ValueError(hint) if it is invalid."""
+    if found := _DURATION.fullmatch(text):
+        return float(found[1]) * _UNITS[found[2]]
+    raise ValueError(_duration_hint(text))
 
 
 def duration_text(value: float) -> str:
@@ -91,10 +92,11 @@ def duration_text(value: float) -> str:
 
 def _duration_hint(text: str) -> str:
     """Return a hint with the duration that the invalid `text` probably means; "" if unknown."""
-    # The pattern matches every text; mypy does not know this.
-    number, unit = re.fullmatch(r"\s*([0-9.]*)\s*(.*?)\s*", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    text = text.strip()
+    unit = text.lstrip("0123456789.")
+    number, unit = text.removesuffix(unit), unit.strip().lower()
     known = {"m": "min", "mins": "min", "minutes": "min", "sec": "s", "hours": "h", "": "s"}
-    guess = number + known.get(unit.lower(), unit.lower())
+    guess = number + known.get(unit, unit)
     return f'did you mean "{guess}"?' if _DURATION.fullmatch(guess) else ""
 
 
@@ -106,13 +108,11 @@ def duration(least: str, most: str = "366d", default: str | None = None) -> dict
 
     def parse(value: object) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            raise ValueError("a duration is a text with a unit" + _number_hint(value))
+            hint = f': did you mean "{value}s"?' if 0 < value < 1e12 else ""
+            raise ValueError(f"a duration is a text with a unit{hint}")
         if not isinstance(value, str):
             raise ValueError
-        try:
-            length = seconds(value)
-        except ConfigError:
-            raise ValueError(_duration_hint(value)) from None
+        length = _seconds(value)
         if not seconds(least) <= length <= seconds(most):
             raise ValueError
         return length
@@ -176,10 +176,6 @@ def _bytes(text: str) -> int:
     return int(found[1]) * _SIZES[found[2]]
 
 
-def _number_hint(value: float) -> str:
-    return f': did you mean "{value}s"?' if 0 < value < 1e12 else ""
-
-
 _parse_interval = duration("10ms")["parse"]
 
 
@@ -217,10 +213,10 @@ def plausible(value: object) -> float | tuple[float, float]:
     (20.0, (-40.0, 60.0))
     """
     if not isinstance(value, list):
-        if not _is_number(value) or value <= 0:
+        if not is_number(value) or value <= 0:
             raise ValueError
         return float(value)
-    if len(value) != 2 or not all(map(_is_number, value)):
+    if len(value) != 2 or not all(map(is_number, value)):
         raise ValueError("a range has two numbers: the lowest and the highest plausible value")
     lowest, highest = map(float, value)
     if lowest > highest:
@@ -261,7 +257,8 @@ def timezone(value: object) -> str:
     return value
 
 
-def _is_number(value: object) -> TypeGuard[float]:
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether the value of a setting is a number, and not too large for a reading."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) <= MAX_READING
@@ -272,13 +269,8 @@ def keepalive(value: object) -> int:
 
     The value is a number of seconds or a duration.
     """
-    try:
-        length = seconds(value) if isinstance(value, str) else value
-    except ConfigError:
-        raise ValueError(_duration_hint(str(value))) from None
-    if isinstance(length, bool) or not isinstance(length, int | float):
-        raise ValueError
-    if not (5 <= length <= 3600 and length == int(length)):
+    length = _seconds(value) if isinstance(value, str) else value
+    if not (is_number(length) and 5 <= length <= 3600 and length == int(length)):
         raise ValueError
     return int(length)
 
@@ -301,18 +293,14 @@ def host(value: object) -> str:
         raise ValueError("write only the host name, without mqtt://, user or path")
     if not _HOST.fullmatch(value):
         raise ValueError
-    if ":" in value and not _is_ipv6(value):
+    if ":" in value and not is_address(value):
         name, _, port = value.partition(":")
         is_port = port.isdecimal() and name
         raise ValueError(f'write host = "{name}" and port = {port}' if is_port else "")
     return value
 
 
-def _is_ipv6(value: str) -> bool:
-    try:
-        return ip_address(value).version == 6
-    except ValueError:
-        return False
+HOST = {"parse": host, "expected": "a host name or an IP address"}
 
 
 def is_loopback(host: str) -> bool:
@@ -371,65 +359,12 @@ def directory(value: object) -> str:
     raise ValueError
 
 
-def _topic(value: object) -> str:
-    """Check the MQTT topic in a setting by the rules for all topics; return it unchanged."""
-    if not isinstance(value, str):
-        raise ValueError
-    if any(c in value for c in "+#"):
-        raise ValueError("the wildcards + and # are not allowed")
-    if any(unicodedata.category(c) == "Cc" for c in value):
-        raise ValueError("the topic contains a control character")
-    if value.startswith("$"):
-        raise ValueError("topics that begin with $ are reserved for the broker")
-    if value.split("/")[0] == OWN_TOPICS:
-        raise ValueError(f"topics under {OWN_TOPICS}/ are reserved for the daemon")
-    for word in _PLACEHOLDER.findall(value):
-        if word != "sensor":
-            raise ValueError(
-                "{" + word + "} is not a placeholder; the only placeholder is {sensor}"
-            )
-    if any(c in value.replace("{sensor}", "") for c in "{}"):
-        raise ValueError("braces are allowed only in {sensor}")
-    if len(value.replace("{sensor}", _LONG_ID).encode()) >= 65535:
-        raise ValueError("the topic is too long: MQTT allows 65535 bytes")
-    return value
-
-
-def reading_topic(value: object) -> str:
-    """Check the setting that names the MQTT topic of readings, and return it unchanged."""
-    topic = _topic(value)
-    if topic.count("{sensor}") != 1:
-        raise ValueError("the topic must contain {sensor} exactly once")
-    return topic
-
-
-def activate_topic(value: object) -> str:
-    """Check the setting that names the MQTT topic of commands, and return it unchanged."""
-    topic = _topic(value)
-    if "{sensor}" not in topic:
-        raise ValueError("without {sensor}, each command would activate all sensors")
-    if not is_displayable(topic):
-        raise ValueError("the topic contains a character that cannot be printed")
-    return topic
-
-
 class InvalidItem(ValueError):
     """Error for an invalid `value` under the `key` of a table; `allowed` describes valid values."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         super().__init__(allowed)
         self.key, self.value, self.allowed = key, value, allowed
-
-
-def topic_names(value: object) -> dict[str, str]:
-    """Check the setting that maps sensor ids to names in MQTT topics, and return it unchanged."""
-    if not isinstance(value, dict):
-        raise ValueError
-    for key, name in value.items():
-        is_text = isinstance(name, str) and 0 < len(name) <= MAX_NAME_LENGTH
-        if not is_text or not is_displayable(name) or any(c in name for c in "/+#{}"):
-            raise InvalidItem(key, name, f"1 to {MAX_NAME_LENGTH} characters without / + # {{ }}")
-    return value
 
 
 def device_classes(value: object) -> dict[str, str]:
@@ -439,14 +374,4 @@ def device_classes(value: object) -> dict[str, str]:
     for key, name in value.items():
         if not isinstance(name, str):
             raise InvalidItem(key, name, "the name of a device class, or an empty text")
-    return value
-
-
-def activate_payload(value: object) -> str:
-    """Check the placeholders in the setting for a command's payload, and return it unchanged."""
-    if not isinstance(value, str):
-        raise ValueError
-    for word in _PLACEHOLDER.findall(value):
-        if word not in PAYLOAD_WORDS:
-            raise ValueError("{" + word + "} is not a placeholder")
     return value

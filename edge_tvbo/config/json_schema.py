@@ -31,6 +31,7 @@ from edge_tvbo.config.introspection import (
     settings_of,
 )
 from edge_tvbo.config.settings import Settings
+from edge_tvbo.config.topic_types import topic_names
 from edge_tvbo.messages.declared_types import is_struct, members, split
 from edge_tvbo.policy.registry import loadable_settings
 
@@ -46,7 +47,7 @@ _PARSED: dict[Any, Schema] = {  # schemas of parsers that accept more than a tex
         ]
     },
     field_types.text_or_table: msgspec.json.schema(str | dict[str, tuple[float, float]]),
-    field_types.topic_names: msgspec.json.schema(dict[str, str]),
+    topic_names: msgspec.json.schema(dict[str, str]),
     field_types.device_classes: msgspec.json.schema(dict[str, str]),
 }
 

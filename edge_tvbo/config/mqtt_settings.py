@@ -8,7 +8,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from edge_tvbo.config import field_types
-from edge_tvbo.config.field_types import SECRET_FILE, SECRET_TEXT, Secret, duration
+from edge_tvbo.config.field_types import HOST, SECRET_FILE, SECRET_TEXT, Secret, duration
 
 
 class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="The name that the broker's certificate must have. Default: the setting"
             " `host`.",
-            extra={"parse": field_types.host, "expected": "a host name or an IP address"},
+            extra=HOST,
         ),
     ] = None
 
@@ -105,7 +105,7 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             description="The host of the broker.",
-            extra={"parse": field_types.host, "expected": "a host name or an IP address"},
+            extra=HOST,
         ),
     ] = "127.0.0.1"
     port: Annotated[

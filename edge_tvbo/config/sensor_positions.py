@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from edge_tvbo.config.errors import KeyPath, Report, dot_hint, dotted, listed, shown
 from edge_tvbo.config.field_settings import FieldSettings, Position
+from edge_tvbo.config.field_types import is_number
 from edge_tvbo.config.introspection import settings_of
 from edge_tvbo.config.named_files import text_of
 from edge_tvbo.errors import Code
@@ -115,9 +116,7 @@ def _from_table(
 
 
 def _position(value: object) -> Position | None:
-    if not isinstance(value, list) or len(value) != 2:
-        return None
-    if any(isinstance(one, bool) or not isinstance(one, int | float) for one in value):
+    if not isinstance(value, list) or len(value) != 2 or not all(map(is_number, value)):
         return None
     return (float(value[0]), float(value[1])) if _is_in_range(value) else None
 

@@ -20,6 +20,7 @@ from msgspec import Meta
 from edge_tvbo.config import field_types
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.field_types import (
+    HOST,
     SECRET_FILE,
     SECRET_TEXT,
     Secret,
@@ -39,9 +40,7 @@ _TOPIC_LEVELS = {
 }
 _ID_CHARACTERS = {"expected": "1 to 64 of the characters a-z 0-9 _ -"}
 
-HostName = Annotated[
-    str, Meta(extra={"parse": field_types.host, "expected": "a host name or an IP address"})
-]
+HostName = Annotated[str, Meta(extra=HOST)]
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from edge_tvbo.config.errors import KeyPath, Report, dotted, shown
-from edge_tvbo.config.field_types import OWN_TOPICS
 from edge_tvbo.config.reader import Values
 from edge_tvbo.config.source_checks import commands_of, payload_settings, sources_of
+from edge_tvbo.config.topic_types import OWN_TOPICS
 from edge_tvbo.errors import Code
 
 OF_ANY_VALUE = {"time", "timezone"}  # settings that do not affect which value of a message is read

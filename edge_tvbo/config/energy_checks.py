@@ -39,12 +39,9 @@ def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, repo
     """
     if not {"cost", "budget", "field_budget", "sensors"} <= set(energy):
         return
-    usual = float(energy["cost"])
-    costs = dict.fromkeys((*sensors, *energy["sensors"]), usual)
-    for sensor, own in energy["sensors"].items():
-        if own.get("cost") is not None:
-            costs[sensor] = own["cost"]
-    wanted = [each for each in costs if energy["sensors"].get(each, {}).get("budget") != 0]
+    usual, own = float(energy["cost"]), energy["sensors"]
+    costs = {each: own.get(each, {}).get("cost") or usual for each in (*sensors, *own)}
+    wanted = [each for each in costs if own.get(each, {}).get("budget") != 0]
     if costs and not wanted:
         report.add(
             (*path, "sensors"),
@@ -56,13 +53,13 @@ def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, repo
     budgets: dict[KeyPath, tuple[float | None, float]] = {
         (*path, "field_budget"): (energy["field_budget"], cheapest),
     }
-    if set(sensors) - energy["sensors"].keys():
+    if set(sensors) - own.keys():
         budgets[*path, "budget"] = energy["budget"], usual
-    for sensor, own in energy["sensors"].items():
-        key = "cost" if own.get("budget") is None else "budget"
-        budget = energy["budget"] if own.get("budget") is None else own["budget"]
-        if own.get("budget") != 0:
-            budgets[*path, "sensors", sensor, key] = (budget, costs[sensor])
+    for sensor, table in own.items():
+        budget = table.get("budget")
+        key, limit = ("cost", energy["budget"]) if budget is None else ("budget", budget)
+        if budget != 0:
+            budgets[*path, "sensors", sensor, key] = limit, costs[sensor]
     for setting, (budget, cost) in budgets.items():
         if budget is not None and budget < cost:
             report.add(

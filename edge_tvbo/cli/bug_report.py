@@ -4,11 +4,12 @@ from pathlib import Path
 
 import click
 
+from edge_tvbo.cli.options import config_argument
 from edge_tvbo.cli.settings import settings_of
 
 
 @click.command()
-@click.argument("config", type=click.Path(path_type=Path))
+@config_argument
 def report(config: Path) -> None:
     """Print a bug report without secrets.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from edge_tvbo.cli.options import DEFAULT, duration_option
+from edge_tvbo.cli.options import config_argument, duration_option, given_options
 from edge_tvbo.cli.output import EX_BROKER, EX_USAGE, print_json
 from edge_tvbo.cli.settings import buildable_settings_of, settings_of, verbose_settings_of
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra, UntestedPackage, error_text
@@ -27,7 +27,7 @@ EX_CONFIG = 78  # from sysexits.h; systemd does not restart a daemon with this e
 
 
 @click.command()
-@click.argument("config", type=click.Path(path_type=Path))
+@config_argument
 @click.option(
     "--verbose",
     is_flag=True,
@@ -74,7 +74,7 @@ def _run(
 
 
 @click.command()
-@click.argument("config", type=click.Path(path_type=Path))
+@config_argument
 @click.option(
     "--connect",
     is_flag=True,
@@ -91,16 +91,7 @@ def _run(
 )
 @click.option("--explain", is_flag=True, help="Print the origin of each setting.")
 @click.option("--json", "as_json", is_flag=True, help="Print the errors and warnings as JSON.")
-@click.pass_context
-def check(
-    context: click.Context,
-    /,
-    config: Path,
-    connect: bool,
-    seconds: float,
-    explain: bool,
-    as_json: bool,
-) -> None:
+def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: bool) -> None:
     """Check CONFIG: print all errors and warnings.
 
     The command builds everything that `run` builds, except the connection to the broker. Each error
@@ -113,7 +104,7 @@ def check(
     from edge_tvbo.config.loader import origins
     from edge_tvbo.messages.formatting import counted
 
-    if not connect and context.get_parameter_source("seconds") is not DEFAULT:
+    if not connect and given_options("seconds"):
         raise ConfigError("--listen needs --connect; add  --connect")
     with logged_warnings(config) as warnings:
         try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo.cli.backtests import trainable_recording
-from edge_tvbo.cli.options import DEFAULT, NumberRange, WholeNumberRange, data_dir_option
+from edge_tvbo.cli.options import NumberRange, WholeNumberRange, data_dir_option, given_options
 from edge_tvbo.cli.output import progress
 from edge_tvbo.cli.recordings import data_source
 from edge_tvbo.cli.status import MAX_MISSING_REPORTS
@@ -143,16 +143,9 @@ def dashboard(
     if config is None:
         serve(**_recording_sources(str(dataset), data_dir, day, policy))
     else:
-        _check_no_recording_option()
+        for option in given_options("policy", "data_dir"):
+            raise ConfigError(f"{option} is for --dataset, and not for CONFIG; remove this option.")
         serve(**_daemon_sources(config, day))
-
-
-def _check_no_recording_option() -> None:
-    """Raise `ConfigError` if `dashboard` has CONFIG and also an option for recordings."""
-    for option in ("policy", "data_dir"):
-        if click.get_current_context().get_parameter_source(option) is not DEFAULT:
-            name = option.replace("_", "-")
-            raise ConfigError(f"--{name} is for --dataset, and not for CONFIG; remove this option.")
 
 
 def _plan_image(file: Path | None, width: float | None) -> "PlanImage | None":

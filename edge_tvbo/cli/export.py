@@ -8,6 +8,7 @@ import click
 
 from edge_tvbo.cli.options import (
     check_not_input,
+    config_argument,
     from_option,
     optional_duration,
     output_file,
@@ -19,7 +20,7 @@ from edge_tvbo.errors import ConfigError
 
 
 @click.command()
-@click.argument("config", type=click.Path(path_type=Path))
+@config_argument
 @click.option("--field", help="Field to export, if CONFIG has several fields.")
 @click.option(
     "--format",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edge_tvbo.cli.options import config_argument
 from edge_tvbo.cli.output import print_json
 from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.errors import ConfigError
@@ -23,7 +24,7 @@ def ha() -> None:
 
 
 @ha.command()
-@click.argument("config", type=click.Path(path_type=Path))
+@config_argument
 def show(config: Path) -> None:
     """Print the Home Assistant message of CONFIG.
 
@@ -41,7 +42,7 @@ def show(config: Path) -> None:
 
 
 @ha.command()
-@click.argument("config", type=click.Path(path_type=Path))
+@config_argument
 @click.option("--instance", help="Name of the instance, if it differs from the instance in CONFIG.")
 def remove(config: Path, instance: str | None) -> None:
     """Remove the Home Assistant device of CONFIG.

@@ -22,7 +22,7 @@ from edge_tvbo.cli.init_prompts import (
     prompted,
     prompted_interval,
 )
-from edge_tvbo.cli.options import DEFAULT, PORT, POSITIVE, NumberRange, duration_option
+from edge_tvbo.cli.options import PORT, POSITIVE, NumberRange, duration_option, given_options
 from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError, error_text, naming_file
 
@@ -136,11 +136,11 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
             "With --listen, the command finds the sensors; with --sensor, you list the sensors"
             " yourself. Remove one of the two options."
         )
-    for option in NAMED_ONLY if answers.seconds is not None and not _is_terminal() else ():
-        if context.get_parameter_source(option) is not DEFAULT:
+    if answers.seconds is not None and not _is_terminal():
+        for option in given_options(*NAMED_ONLY):
             raise ConfigError(
                 "--listen finds the sensors and their messages. Remove --listen, or remove"
-                f" --{option}, which can only be used with --sensor."
+                f" {option}, which can only be used with --sensor."
             )
     if answers.sensors and answers.mode == "live":
         raise ConfigError(
@@ -266,11 +266,8 @@ def _without_line(finding: "Finding") -> "Finding":
 
     setting = finding.key.rpartition(".")[2].partition("[")[0]
     parameter = PARAMETER_OF.get(setting, setting)
-    context = click.get_current_context()
-    for each in context.command.params:
-        if each.name == parameter and context.get_parameter_source(parameter) is not DEFAULT:
-            return replace(finding, file=each.opts[-1], line=0, column=0)
-    return replace(finding, line=0, column=0)
+    option = next(iter(given_options(parameter)), finding.file)
+    return replace(finding, file=option, line=0, column=0)
 
 
 def _utf_8(text: str) -> str:

@@ -11,7 +11,10 @@ from typing import Any
 
 import click
 
+from edge_tvbo.config.field_types import duration_text, seconds
 from edge_tvbo.errors import ConfigError
+
+Option = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 class NumberRange(click.FloatRange):
@@ -53,6 +56,19 @@ STATE_FILE = re.compile(
 )
 OPTIONS_WITHOUT_EFFECT_ON_RESULTS = ("out", "as_json", "cluster", "jobs")
 
+
+def all_of(*options: Option) -> Option:
+    """Return one decorator that adds all `options` to a command, in the same order."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+config_argument = click.argument("config", type=click.Path(path_type=Path))
 gaps_option = click.option(
     "--gaps",
     type=click.Choice(["filled", "silent"]),
@@ -144,8 +160,6 @@ def by_policy(context: click.Context, option: click.Parameter, begun: str) -> li
 
 def duration_option(context: click.Context, option: click.Parameter, text: str) -> float:
     """Return the value of a command-line option, a duration such as ``5s``, in seconds."""
-    from edge_tvbo.config.field_types import seconds
-
     try:
         return seconds(text)
     except ConfigError as error:
@@ -196,72 +210,74 @@ def check_not_input(output: Path | None, *inputs: Path | str | None) -> None:
             )
 
 
-def dataset_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options for a dataset, and for the directories that are searched for its files."""
-    return dataset_option(data_dir_option(command))
-
-
-def recording_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options for a dataset, for its gaps, and for its training and test days."""
-    for option in (
-        click.option(
-            "--test",
-            metavar="DAYS",
-            help="First and last test day.  [default: with --train, all days after the training "
-            "days; otherwise, the last quarter of the recording]",
-        ),
-        click.option(
-            "--train",
-            metavar="DAYS",
-            help="First and last training day, such as 2004-03-01:2004-03-06.  [default: all days "
-            "before the test days]",
-        ),
-        gaps_option,
-        dataset_options,
-    ):
-        command = option(command)
-    return command
-
-
-def own_readings_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the argument CONFIG or CSV, and the options for the user's own readings."""
-    for option in (
-        click.option(
-            "--positions",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="File with a line `id x y` for each sensor; x and y are in m.",
-        ),
-        click.option(
-            "--objective",
-            type=click.Choice(["max", "min"]),
-            help="Search for the highest or the lowest value.  [default: as in CONFIG or the data]",
-        ),
-        click.option(
-            "--interval",
-            callback=optional_duration,
-            help="Interval of the replay, such as 10min.  [default: as in CONFIG or the data]",
-        ),
-        to_option,
-        from_option,
-        click.option("--field", help="Field to use, if CONFIG has several fields."),
-        click.argument(
-            "config", type=click.Path(path_type=Path), required=False, metavar="[CONFIG|CSV]"
-        ),
-    ):
-        command = option(command)
-    return command
-
-
 def optional_duration(
     context: click.Context, option: click.Parameter, text: str | None
 ) -> float | None:
     """Return the value of an option, a duration above 0, in seconds; None if it is not given."""
     if text is None:
         return None
-    seconds = duration_option(context, option, text)
-    if seconds == 0.0:
+    length = duration_option(context, option, text)
+    if length == 0.0:
         raise click.BadParameter(f"{text} is too short; allowed: more than 0s, such as 10min.")
-    return seconds
+    return length
+
+
+# A dataset, and the directories that are searched for its files:
+dataset_options = all_of(dataset_option, data_dir_option)
+# A dataset, its gaps, and its training and test days:
+recording_options = all_of(
+    dataset_options,
+    gaps_option,
+    click.option(
+        "--train",
+        metavar="DAYS",
+        help="First and last training day, such as 2004-03-01:2004-03-06.  [default: all days "
+        "before the test days]",
+    ),
+    click.option(
+        "--test",
+        metavar="DAYS",
+        help="First and last test day.  [default: with --train, all days after the training "
+        "days; otherwise, the last quarter of the recording]",
+    ),
+)
+# The argument CONFIG or CSV, and the options for the user's own readings:
+own_readings_options = all_of(
+    click.argument(
+        "config", type=click.Path(path_type=Path), required=False, metavar="[CONFIG|CSV]"
+    ),
+    click.option("--field", help="Field to use, if CONFIG has several fields."),
+    from_option,
+    to_option,
+    click.option(
+        "--interval",
+        callback=optional_duration,
+        help="Interval of the replay, such as 10min.  [default: as in CONFIG or the data]",
+    ),
+    click.option(
+        "--objective",
+        type=click.Choice(["max", "min"]),
+        help="Search for the highest or the lowest value.  [default: as in CONFIG or the data]",
+    ),
+    click.option(
+        "--positions",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="File with a line `id x y` for each sensor; x and y are in m.",
+    ),
+)
+
+
+def given_options(*names: str) -> list[str]:
+    """Return those options of the current command that the user has given, such as --data-dir.
+
+    `names` are the names of their parameters, such as data_dir.
+    """
+    context = click.get_current_context()
+    return [
+        option.opts[-1]
+        for option in context.command.params
+        if option.name in names and context.get_parameter_source(option.name) is not DEFAULT
+    ]
 
 
 def command_line(context: click.Context) -> str:
@@ -270,8 +286,6 @@ def command_line(context: click.Context) -> str:
     Options that do not affect the results are left out.
     """
     from shlex import join
-
-    from edge_tvbo.config.field_types import duration_text
 
     words = ["edge-tvbo", context.info_name or ""]
     for option in context.command.params:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.options import DEFAULT
+from edge_tvbo.cli.options import given_options
 from edge_tvbo.cli.own_readings import own_readings
 from edge_tvbo.errors import Code, ConfigError
 
@@ -44,7 +44,11 @@ def recording_of(
     from edge_tvbo.simulation.dataset_lookup import load_recording, with_replies
 
     if config is not None:
-        _check_no_dataset()
+        for option in given_options("dataset", "data_dir"):
+            raise ConfigError(
+                f"The argument names your own readings, but {option} names other data; remove one "
+                "of the two."
+            )
         if is_csv(config):
             config, dataset, data_dir = None, "csv", (str(config),)
     if config is not None:
@@ -104,16 +108,6 @@ def with_complete_rows(recording: "Recording", span: "RowRange") -> "Recording":
     if left_out := incomplete_text(recording, found, span):
         click.echo(f"  left out: {left_out}", err=True)
     return found
-
-
-def _check_no_dataset() -> None:
-    """Raise `ConfigError` if `--dataset` or `--data-dir` is used with the user's own readings."""
-    for option in ("dataset", "data_dir"):
-        if click.get_current_context().get_parameter_source(option) is not DEFAULT:
-            raise ConfigError(
-                f"The argument names your own readings, but --{option.replace('_', '-')} names "
-                "other data; remove one of the two."
-            )
 
 
 def _check_names_no_dataset(config: Path) -> None:

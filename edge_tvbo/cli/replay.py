@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from edge_tvbo.cli.options import (
     SPEED,
     NumberRange,
     WholeNumberRange,
+    all_of,
     assigned_parameters,
     by_policy,
     command_line,
@@ -42,30 +43,27 @@ out_option = click.option(
 )
 
 
-def pace_options(command: Callable[..., None]) -> Callable[..., None]:
-    for option in (
-        click.option(
-            "--next-activation",
-            type=click.Choice(["after-reply", "at-once"]),
-            default="after-reply",
-            show_default=True,
-            help="When the second and further sensors of an interval are activated.",
-        ),
-        click.option(
-            "--per-interval",
-            type=WholeNumberRange(1, 16),
-            default=1,
-            show_default=True,
-            help="Number of sensors that are activated in each interval.",
-        ),
-        click.option(
-            "--budget",
-            type=NumberRange(1),
-            help="Maximum number of activations per day.  [default: no limit]",
-        ),
-    ):
-        command = option(command)
-    return command
+pace_options = all_of(
+    click.option(
+        "--budget",
+        type=NumberRange(1),
+        help="Maximum number of activations per day.  [default: no limit]",
+    ),
+    click.option(
+        "--per-interval",
+        type=WholeNumberRange(1, 16),
+        default=1,
+        show_default=True,
+        help="Number of sensors that are activated in each interval.",
+    ),
+    click.option(
+        "--next-activation",
+        type=click.Choice(["after-reply", "at-once"]),
+        default="after-reply",
+        show_default=True,
+        help="When the second and further sensors of an interval are activated.",
+    ),
+)
 
 
 @click.command()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo.cli.daemon_state import history_reader, retained_state, span_text
-from edge_tvbo.cli.options import json_option
+from edge_tvbo.cli.options import config_argument, json_option
 from edge_tvbo.cli.output import EX_BROKER, print_json, printable
 from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.config.field_types import duration_text
@@ -25,7 +25,7 @@ MAX_MISSING_REPORTS = 3  # if more health reports are missing, the daemon is not
 
 
 @click.command()
-@click.argument("config", type=click.Path(path_type=Path))
+@config_argument
 @json_option
 @click.pass_context
 def status(ctx: click.Context, config: Path, as_json: bool) -> None:

@@ -27,8 +27,8 @@ class Registry(Collection[str]):
 
     Attributes
     ----------
-    builtin : tuple of str
-        The built-in names, in the order of the mapping.
+    builtin : mapping of str to str
+        The parameter `builtin`.
 
     Examples
     --------
@@ -39,21 +39,20 @@ class Registry(Collection[str]):
 
     def __init__(self, kind: str, builtin: Mapping[str, str]) -> None:
         self._kind = kind
-        self.builtin = tuple(builtin)
-        self._builtin = builtin
+        self.builtin = builtin
 
     def __contains__(self, name: object) -> bool:
-        return name in self._builtin or name in _entry_points(self._kind).names
+        return name in self.builtin or name in _entry_points(self._kind).names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*self._builtin, *_entry_points(self._kind).names}))
+        return iter(sorted({*self.builtin, *_entry_points(self._kind).names}))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
     def load(self, name: str) -> Any:
         """Return the plugin registered as `name`; raises `ConfigError` for an unknown name."""
-        if place := self._builtin.get(name):
+        if place := self.builtin.get(name):
             module, _, attribute = place.partition(":")
             return getattr(import_module(module), attribute)
         installed = _entry_points(self._kind)

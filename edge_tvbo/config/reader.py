@@ -183,11 +183,10 @@ def _named(setting: Setting, raw: Values, path: KeyPath, report: Report) -> Valu
 
 def _tables(setting: Setting, raw: list[Any], path: KeyPath, report: Report) -> Any:
     """Return the valid values that were read from an array of tables, as a list of tables."""
-    for index, item in enumerate(raw):
-        if not isinstance(item, dict):
-            allowed = f"allowed: a table [[{dotted(path)}]]"
-            report.add((*path, index), f"is {shown(item)}; {allowed}")
-    if not all(isinstance(item, dict) for item in raw):
+    wrong = [(index, item) for index, item in enumerate(raw) if not isinstance(item, dict)]
+    for index, item in wrong:
+        report.add((*path, index), f"is {shown(item)}; allowed: a table [[{dotted(path)}]]")
+    if wrong:
         return _INVALID
     return tuple(
         read_table(setting.items, table, (*path, index), report) for index, table in enumerate(raw)
@@ -195,17 +194,15 @@ def _tables(setting: Setting, raw: list[Any], path: KeyPath, report: Report) -> 
 
 
 def _items(setting: Setting, raw: list[Any], path: KeyPath, report: Report) -> Any:
-    good = []
-    for index, item in enumerate(raw):
-        if _fits(item, setting.items):
-            good.append(item)
-        else:
-            allowed = allowed_values(setting.items)
-            report.add((*path, index), f"is {_shown(item)}; allowed: {allowed}")
-    if not _fits(raw, setting.kind) and len(good) == len(raw):
+    wrong = [(index, item) for index, item in enumerate(raw) if not _fits(item, setting.items)]
+    for index, item in wrong:
+        allowed = allowed_values(setting.items)
+        report.add((*path, index), f"is {_shown(item)}; allowed: {allowed}")
+    if not wrong and _fits(raw, setting.kind):
+        return tuple(raw)
+    if not wrong:
         report.add(path, f"has {len(raw)} items; allowed: {setting.expected}")
-        return _INVALID
-    return tuple(good) if len(good) == len(raw) else _INVALID
+    return _INVALID
 
 
 def _fits(value: Any, kind: Any) -> bool:

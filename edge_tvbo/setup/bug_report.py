@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from time import strftime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from edge_tvbo.config import environment
 from edge_tvbo.config.errors import Report
 from edge_tvbo.errors import EdgeTvboError, SnapshotError
+from edge_tvbo.messages.formatting import counted, interval_number_text, rfc3339
 from edge_tvbo.setup.redaction import (
     machine_names,
     named_files,
@@ -153,18 +155,12 @@ def _versions() -> Iterator[str]:
 def _environment() -> Iterator[str]:
     yield f"{platform.system()} {platform.release()} on {platform.machine()}"
     yield f"{' '.join(platform.libc_ver()) or 'not glibc'}; {os.cpu_count()} processors"
-    yield f"encoding of file names {sys.getfilesystemencoding()}, time zone offset {_zone()}"
+    yield f"encoding of file names {sys.getfilesystemencoding()}, time zone offset {strftime('%z')}"
     systemd = "yes" if "INVOCATION_ID" in os.environ else "no"
     yield f"started by systemd: {systemd}; notify socket: {_is_set('NOTIFY_SOCKET')}"
     yield f"credentials directory: {_is_set('CREDENTIALS_DIRECTORY')}"
     names = environment.variables(os.environ).values()
     yield f"settings from the environment: {', '.join(names) or 'none'}"
-
-
-def _zone() -> str:
-    import time
-
-    return time.strftime("%z")
 
 
 def _is_set(name: str) -> str:
@@ -199,7 +195,6 @@ def _counters(
 ) -> Iterator[str]:
     """Yield, for the bug report, the counters of each field, from the newest readable state."""
     from edge_tvbo.daemon import checkpoint_document
-    from edge_tvbo.messages.formatting import rfc3339
 
     state, instance = _state(path, raw)
     if state is None:
@@ -238,23 +233,17 @@ def _counter_lines(document: "Document", configured: object) -> Iterator[str]:
             yield f"{title}: the stored state cannot be read: {error}"
 
 
-def _in_words(counted: "Counters") -> str:
-    from edge_tvbo.messages.formatting import interval_number_text
-
-    resets = "resets not counted" if counted.resets is None else _plural(counted.resets, "reset")
-    last = f", the last reset at {counted.last_reset}" if counted.last_reset else ""
-    often = sorted(counted.refused.items(), key=lambda each: (-each[1], each[0]))
+def _in_words(found: "Counters") -> str:
+    resets = "resets not counted" if found.resets is None else counted(found.resets, "reset")
+    last = f", the last reset at {found.last_reset}" if found.last_reset else ""
+    often = sorted(found.refused.items(), key=lambda each: (-each[1], each[0]))
     refused = ", ".join(f"{count} {reason}" for reason, count in often)
-    ignored = f"; ignored: {', '.join(counted.ignored)}" if counted.ignored else ""
+    ignored = f"; ignored: {', '.join(found.ignored)}" if found.ignored else ""
     return (
-        f"{interval_number_text(counted.interval)}; {counted.answered} replies, "
-        f"{counted.missed} timed out; {resets}{last}; rejected: {refused or 'none'}"
-        f"{'; paused' if counted.paused else ''}{ignored}"
+        f"{interval_number_text(found.interval)}; {found.answered} replies, "
+        f"{found.missed} timed out; {resets}{last}; rejected: {refused or 'none'}"
+        f"{'; paused' if found.paused else ''}{ignored}"
     )
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _decisions(

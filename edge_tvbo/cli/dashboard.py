@@ -1,7 +1,5 @@
 """Command `dashboard`, which serves web pages about a running daemon or a recording."""
 
-import logging
-import sys
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -11,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo.cli.backtests import trainable_recording
+from edge_tvbo.cli.daemon_state import history_reader
 from edge_tvbo.cli.options import NumberRange, WholeNumberRange, data_dir_option, given_options
-from edge_tvbo.cli.output import progress
+from edge_tvbo.cli.output import print_warnings, progress
 from edge_tvbo.cli.recordings import data_source
 from edge_tvbo.cli.status import MAX_MISSING_REPORTS
+from edge_tvbo.config import field_types
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.dashboard.frames import DashboardField
     from edge_tvbo_adapters.dashboard.plan import PlanImage
-    from edge_tvbo_adapters.storage.history_reader import HistoryReader
 
     from edge_tvbo.config.field_settings import FieldSettings
-    from edge_tvbo.config.settings import Settings
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.recording import Recording
 
@@ -40,11 +38,9 @@ def _host_names(
     context: click.Context, option: click.Parameter, names: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return the dashboard's option `--allow-host`; fail if a name is not a host name."""
-    from edge_tvbo.config.field_types import host
-
     for name in set(names) - {"*"}:
         try:
-            host(name)
+            field_types.host(name)
         except ValueError:
             raise click.BadParameter(
                 f"{name!r} is not a host name; write the name without http:// and without a port."
@@ -118,7 +114,7 @@ def dashboard(
     shown if the file of the decision history is on this machine. With --dataset, the dashboard
     shows a recording and needs no daemon.
     """
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    print_warnings()
     if (config is None) is (dataset is None):
         raise ConfigError(
             "Name either a configuration or a dataset:  edge-tvbo dashboard config.toml\n"
@@ -136,7 +132,7 @@ def dashboard(
         plan=_plan_image(plan, plan_width),
         host=host,
         port=port,
-        root_path=_prefix(root_path),
+        root_path=f"/{root_path.strip('/')}".rstrip("/"),
         hosts=allow_host,
         ready=lambda address: click.echo(f"dashboard: {address}" + (f"#day={day}" if day else "")),
     )
@@ -161,15 +157,6 @@ def _plan_image(file: Path | None, width: float | None) -> "PlanImage | None":
     return read_plan(file, width)
 
 
-def _prefix(root_path: str) -> str:
-    """Return the prefix of URL paths for the command `dashboard`, such as ``/prefix``.
-
-    The prefix is "" if `root_path` is empty.
-    """
-    inner = root_path.strip("/")
-    return f"/{inner}" if inner else ""
-
-
 # --- a daemon -----------------------------------------------------------------------------------
 
 
@@ -179,26 +166,17 @@ def _daemon_sources(config: Path, day: str | None) -> dict[str, Any]:
     from edge_tvbo.config.loader import load
 
     settings = load(config, FORMATS)
-    open_history = _open_history(settings)
-    if day is not None and open_history is None:
+    has_history = settings.state.history is not None
+    if day is not None and not has_history:
         raise ConfigError('There is no history to replay. Set history = "64MiB" in [state].')
     return {
         "fields": {name: _configured_field(each) for name, each in settings.fields.items()},
         "title": settings.instance,
         "instance": settings.instance,
         "mqtt": None if day else settings.mqtt.for_readers(),
-        "open_history": open_history,
+        "open_history": partial(history_reader, settings) if has_history else None,
         "silent_after": MAX_MISSING_REPORTS * settings.health,
     }
-
-
-def _open_history(settings: "Settings") -> "partial[HistoryReader] | None":
-    from edge_tvbo_adapters.storage.history_reader import HistoryReader
-
-    state = settings.state
-    if not state.dir or state.history is None:
-        return None
-    return partial(HistoryReader, state.dir, settings.instance)
 
 
 def _configured_field(settings: "FieldSettings") -> "DashboardField":

@@ -1,6 +1,5 @@
 """Commands `demo` and `simulate`: replay a recording over MQTT, and simulate its sensors."""
 
-import logging
 import shutil
 import sys
 import time
@@ -22,6 +21,7 @@ from edge_tvbo.cli.options import (
     data_dir_option,
     gaps_option,
 )
+from edge_tvbo.cli.output import print_warnings
 from edge_tvbo.cli.recordings import data_source
 from edge_tvbo.errors import DataError
 
@@ -230,7 +230,7 @@ def simulate(
     from edge_tvbo.daemon.signals import stop_on_signal
     from edge_tvbo.simulation.dataset_lookup import shift_to_today
 
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    print_warnings()
     recording = data_source(data_dir).load(dataset, gaps)
     if today:
         recording = shift_to_today(recording, time.time())

@@ -18,6 +18,7 @@ from edge_tvbo.cli.options import (
 )
 from edge_tvbo.cli.output import progress
 from edge_tvbo.cli.recordings import is_csv, own_field
+from edge_tvbo.config import field_types
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,10 +30,8 @@ MODEL = "model.json"  # default of --output for a dataset or a CSV file
 
 def _period(context: click.Context, option: click.Parameter, text: str) -> float | None:
     """Return the value of the option `--period` of `fit`, in s: 0 for `none`, None for `auto`."""
-    from edge_tvbo.config.field_types import period
-
     try:
-        found = period(text)
+        found = field_types.period(text)
     except ValueError as error:
         allowed = '"auto", "day", "week", "year", "none" or a duration such as "12h"'
         hint = f" ({error})" if str(error) else ""

@@ -1,18 +1,18 @@
 """Logged warnings: collects the warnings that are logged while a configuration is checked."""
 
 import logging
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from edge_tvbo.cli.output import print_warnings
 from edge_tvbo.config.errors import WHOLE, ConfigWarning
 
 
 @contextmanager
 def logged_warnings(config: Path) -> Iterator[list[ConfigWarning]]:
     """Provide a list of the warnings that the `with` block logs, and print them to stderr."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    print_warnings()
     collector = _Collector(config)
     logging.getLogger().addHandler(collector)
     try:

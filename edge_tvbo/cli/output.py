@@ -1,5 +1,6 @@
 """Output of commands: tables and JSON for results, and bars or lines for progress."""
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,11 @@ EX_USAGE = 2  # exit status for an invalid option, as in click, and for an inval
 EX_INTERRUPTED = 130  # exit status after Ctrl-C, as in a shell
 FIRST_PROGRESS_S = 2.0  # if the work is done earlier, no line is printed
 PROGRESS_INTERVAL_S = 5.0
+
+
+def print_warnings() -> None:
+    """Print logged warnings and errors to stderr; each line contains only the message."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
 
 
 def show(results: "list[Result]", as_json: bool) -> None:

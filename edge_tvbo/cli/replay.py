@@ -1,7 +1,5 @@
 """Commands `replay` and `compare`: replay recordings with one policy or with several."""
 
-import logging
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -26,7 +24,7 @@ from edge_tvbo.cli.options import (
     own_readings_options,
     recording_options,
 )
-from edge_tvbo.cli.output import progress, show
+from edge_tvbo.cli.output import print_warnings, progress, show
 from edge_tvbo.cli.unused_options import warn_of_unused_options
 from edge_tvbo.errors import ConfigError
 
@@ -290,7 +288,7 @@ def _replay_over_mqtt(
     from edge_tvbo.messages.commands import PublishState
     from edge_tvbo.simulation import mqtt_replay
 
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    print_warnings()
     mqtt = Mqtt(host=host, port=port)
     arguments = ["--dataset", source["dataset"], "--gaps", source["gaps"]]
     arguments += [word for each in source["data_dir"] for word in ("--data-dir", each)]

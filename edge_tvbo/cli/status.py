@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -47,9 +47,11 @@ def status(ctx: click.Context, config: Path, as_json: bool) -> None:
     problem = _problem(retained, settings)
     spans = _spans(settings)
     if as_json:
+        import msgspec
+
         reason = problem or "online"
         document = {"online": not problem, "reason": reason, "history": spans}
-        print_json(document | _to_builtins(retained))
+        print_json(document | msgspec.to_builtins(retained))
     else:
         click.echo(printable(f"{settings.instance}: {problem or _online(retained)}"))
         if retained.health and retained.health.problem:
@@ -204,13 +206,6 @@ def _with_texts(texts: Mapping[str, str], names: Mapping[str, str]) -> str:
 
     every = (f"{names.get(sensor, sensor)} ({text})" for sensor, text in texts.items())
     return listed(every, MAX_NAMED_SENSORS)
-
-
-def _to_builtins(retained: "RetainedState") -> dict[str, Any]:
-    import msgspec
-
-    document: dict[str, Any] = msgspec.to_builtins(retained)
-    return document
 
 
 def _seconds(at: str) -> float:

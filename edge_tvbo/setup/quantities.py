@@ -14,27 +14,26 @@ class Quantity(msgspec.Struct, frozen=True):
     mean: float = 20.0  # in the unit
 
 
-QUANTITIES = {  # quantities by the words that integrations use
-    "temperature": Quantity("temperature", "°C", 3.0),
-    "temperature_c": Quantity("temperature", "°C", 3.0),
-    "temperaturec": Quantity("temperature", "°C", 3.0),
-    "temp": Quantity("temperature", "°C", 3.0),
-    "temp_c": Quantity("temperature", "°C", 3.0),
-    "tempc": Quantity("temperature", "°C", 3.0),
-    "tc": Quantity("temperature", "°C", 3.0),
-    "humidity": Quantity("humidity", "%", 10.0, 50.0),
-    "hum": Quantity("humidity", "%", 10.0, 50.0),
-    "rh": Quantity("humidity", "%", 10.0, 50.0),
-    "co2": Quantity("co2", "ppm", 300.0, 600.0),
-    "carbondioxide": Quantity("co2", "ppm", 300.0, 600.0),
-    "pm25": Quantity("pm25", "µg/m³", 10.0, 10.0),
-    "voc": Quantity("voc", "ppb", 200.0, 200.0),
-    "noise": Quantity("noise", "dB", 10.0, 50.0),
-    "laeq": Quantity("noise", "dB", 10.0, 50.0),
-    "illuminance": Quantity("illuminance", "lx", 200.0, 200.0),
-    "soil_moisture": Quantity("soil_moisture", "%", 10.0, 40.0),
-    "pressure": Quantity("pressure", "hPa", 10.0, 1010.0),
+_WORDS = {  # the words that integrations use for a quantity
+    Quantity("temperature", "°C", 3.0): (
+        "temperature",
+        "temperature_c",
+        "temperaturec",
+        "temp",
+        "temp_c",
+        "tempc",
+        "tc",
+    ),
+    Quantity("humidity", "%", 10.0, 50.0): ("humidity", "hum", "rh"),
+    Quantity("co2", "ppm", 300.0, 600.0): ("co2", "carbondioxide"),
+    Quantity("pm25", "µg/m³", 10.0, 10.0): ("pm25",),
+    Quantity("voc", "ppb", 200.0, 200.0): ("voc",),
+    Quantity("noise", "dB", 10.0, 50.0): ("noise", "laeq"),
+    Quantity("illuminance", "lx", 200.0, 200.0): ("illuminance",),
+    Quantity("soil_moisture", "%", 10.0, 40.0): ("soil_moisture",),
+    Quantity("pressure", "hPa", 10.0, 1010.0): ("pressure",),
 }
+QUANTITIES = {word: quantity for quantity, words in _WORDS.items() for word in words}
 GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow the word of a quantity
 MAX_WORD_LENGTH = 64  # a word with more characters is not a quantity
 INSIDE = {"internal", "cpu"}  # words for the temperature inside a device

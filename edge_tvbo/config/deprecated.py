@@ -21,11 +21,6 @@ def current(path: KeyPath) -> KeyPath:
     return path
 
 
-def found(raw: dict[str, Any]) -> list[KeyPath]:
-    """Return the key paths of the deprecated settings in the configuration `raw`."""
-    return [old for old in RENAMED if has(raw, old)]
-
-
 def has(raw: dict[str, Any], path: KeyPath) -> bool:
     """Return whether the configuration `raw` contains the key `path`.
 
@@ -42,10 +37,11 @@ def renamed(raw: dict[str, Any]) -> dict[str, Any]:
     >>> renamed({"mqtt": {"visitor": {"username": "watcher"}}})
     {'mqtt': {'readonly': {'username': 'watcher'}}}
     """
-    for old in found(raw):
-        table = dict(_table(raw, old))
-        value = table.pop(old[-1])
-        raw = _with_table(raw, old[:-1], {str(RENAMED[old][-1]): value} | table)
+    for old, new in RENAMED.items():
+        if has(raw, old):
+            table = dict(_table(raw, old))
+            value = table.pop(old[-1])
+            raw = _with_table(raw, old[:-1], {str(new[-1]): value} | table)
     return raw
 
 

@@ -157,8 +157,7 @@ def _read(path: Path) -> tuple[Values, Report]:
     """Return the values of the configuration file and the environment, and an error report."""
     text = _text(path)
     raw = _parsed(path, text)
-    variables = environment.variables(os.environ)
-    report = Report(path, cache(partial(_places, text)), variables)
+    report = Report(path, cache(partial(_places, text)), environment.variables(os.environ))
     raw = environment.with_environment(raw, report, os.environ)
     return _with_current_names(raw, report), report
 
@@ -169,18 +168,16 @@ def _with_current_names(raw: Values, report: Report) -> Values:
     Each deprecated name adds a warning to `report`, or an error if `raw` also contains the current
     name.
     """
-    current = deprecated.renamed(raw)
-    for old in deprecated.found(raw):
-        new = deprecated.RENAMED[old]
-        if deprecated.has(raw, new):
+    for old, new in deprecated.RENAMED.items():
+        if deprecated.has(raw, old) and deprecated.has(raw, new):
             report.add(
                 old,
                 f"is the old name of {dotted(new)}, which is also set; remove the old name",
                 code=Code.TWICE,
             )
-        else:
+        elif deprecated.has(raw, old):
             report.deprecate(old, new)
-    return current
+    return deprecated.renamed(raw)
 
 
 def _places(text: str) -> dict[KeyPath, Place]:

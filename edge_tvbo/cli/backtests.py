@@ -101,7 +101,7 @@ def _spans(
     """
     from edge_tvbo.simulation.row_range import RowRange, split
 
-    train_span, test_span = split(recording, 0.75)
+    train_span, test_span = split(recording)
     if train is not None:
         train_span = _days("--train", recording, train)
         test_span = RowRange(train_span.last, len(recording.values))

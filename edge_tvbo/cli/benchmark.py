@@ -186,10 +186,10 @@ def _recording(name: str, data_dir: tuple[str, ...]) -> "Recording":
 
 def _problem_of(name: str, recording: "Recording") -> "RecordedField":
     """Return the benchmark's problem on recording `name`; it has the training rows of `compare`."""
-    from edge_tvbo.research.problems.recorded_fields import TRAINING_SHARE, RecordedField
+    from edge_tvbo.research.problems.recorded_fields import RecordedField
     from edge_tvbo.simulation.row_range import split
 
-    span, _ = split(recording, TRAINING_SHARE)
+    span, _ = split(recording)
     if are_own(_dataset_of(name), None):
         try:
             recording = with_complete_rows(recording, span)

@@ -251,7 +251,7 @@ def _backtest(recording: "Recording", day: str | None) -> "Backtest":
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.row_range import RowRange, days, split
 
-    train, test = split(recording, 0.75)
+    train, test = split(recording)
     if day is not None:
         test = days(recording, day)
         train = RowRange(0, test.first) if test.first else train

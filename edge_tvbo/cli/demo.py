@@ -78,7 +78,7 @@ def demo(
     from edge_tvbo.simulation.backtest import Backtest, results_table
     from edge_tvbo.simulation.row_range import split
 
-    train, test = split(recording, 0.75)
+    train, test = split(recording)
     backtest = Backtest(trainable_recording(recording, train), train, test)
     source = ["--dataset", name, *(word for each in data_dir for word in ("--data-dir", each))]
     online = _replay_on_own_broker(backtest, policy, speed, [*source, "--gaps", "silent"])

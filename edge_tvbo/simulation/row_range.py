@@ -11,6 +11,7 @@ from edge_tvbo.errors import DataError
 from edge_tvbo.simulation.recording import Recording
 
 DAY = 86_400.0  # s
+TRAINING_SHARE = 0.75  # usual number of training rows, as a share of all rows
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,9 @@ def days(recording: Recording, text: str) -> RowRange:
     return RowRange(max(begin, 0), min(end, len(recording.values)))
 
 
-def split(recording: Recording, share: float) -> tuple[RowRange, RowRange]:
-    """Return two row ranges of a recording: the first `share` of its rows, and all later rows."""
-    border = int(len(recording.values) * share)
+def split(recording: Recording) -> tuple[RowRange, RowRange]:
+    """Return the training rows of a recording, which are its first rows, and all later rows."""
+    border = int(len(recording.values) * TRAINING_SHARE)
     return RowRange(0, border), RowRange(border, len(recording.values))
 
 

@@ -37,7 +37,7 @@ def longer_timeouts(monkeypatch):
 @pytest.fixture(scope="module")
 def backtest():
     recording = data_source().load("lab-sample")
-    return Backtest(recording, *split(recording, 0.75))
+    return Backtest(recording, *split(recording))
 
 
 def settings_of(broker):

@@ -283,7 +283,7 @@ def test_last_day_of_the_calendar_is_rejected(week):
 
 
 def test_split_divides_the_intervals_by_a_share(week):
-    assert split(week, 0.75) == (RowRange(0, 72), RowRange(72, 96))
+    assert split(week) == (RowRange(0, 72), RowRange(72, 96))
 
 
 def test_the_table_prints_all_digits_of_large_counts():

@@ -12,8 +12,6 @@ from edge_tvbo.simulation.backtest import Backtest
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.row_range import recorded_rows, split
 
-TRAINING_SHARE = 0.75  # share of the rows, the same as in `edge-tvbo compare`
-
 
 class RecordedField:
     """A problem from a recording; its field is trained on the first three quarters of the rows.
@@ -36,7 +34,7 @@ class RecordedField:
     """
 
     def __init__(self, recording: Recording) -> None:
-        self._backtest = Backtest(recording, *split(recording, TRAINING_SHARE))
+        self._backtest = Backtest(recording, *split(recording))
         self._rows = recorded_rows(recording, self._backtest.test_span)
         self.field = self._backtest.field
         self.horizon = len(self._rows)

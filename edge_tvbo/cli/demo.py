@@ -16,9 +16,9 @@ from edge_tvbo.cli.options import (
     PORT,
     SPEED,
     WholeNumberRange,
-    by_dataset,
     by_policy,
     data_dir_option,
+    dataset_options,
     gaps_option,
 )
 from edge_tvbo.cli.output import print_warnings
@@ -168,14 +168,7 @@ def _row_length() -> int:
 
 
 @click.command()
-@click.option(
-    "--dataset",
-    default="lab-sample",
-    show_default=True,
-    shell_complete=by_dataset,
-    help="Dataset to simulate.",
-)
-@data_dir_option
+@dataset_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="Host of the broker.")
 @click.option("--port", default=1883, show_default=True, type=PORT, help="TCP port of the broker.")
 @gaps_option

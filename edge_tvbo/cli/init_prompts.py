@@ -6,6 +6,8 @@ from typing import NamedTuple
 import click
 
 from edge_tvbo.cli.options import DEFAULT
+from edge_tvbo.config import field_types
+from edge_tvbo.messages.sensor_ids import is_id
 
 NAMED_ONLY = ("topic", "payload", "value")  # options that have an effect only on named sensors
 PROMPTED = ("host", "port", "interval", "mode")  # `init` prompts for them despite their defaults
@@ -79,8 +81,6 @@ def as_options(context: click.Context, answers: Answers) -> list[str]:
     The password is left out. An option for which there is no prompt is left out if its value is the
     default.
     """
-    from edge_tvbo.config.field_types import duration_text
-
     words = []
     for option in context.command.params:
         value = getattr(answers, option.name or "", None)
@@ -96,7 +96,7 @@ def as_options(context: click.Context, answers: Answers) -> list[str]:
             case tuple():
                 words += [word for each in value for word in (option.opts[0], each)]
             case float() if option.name == "seconds":
-                words += [option.opts[0], duration_text(value)]
+                words += [option.opts[0], field_types.duration_text(value)]
             case _:
                 words += [option.opts[0], str(value)]
     return words
@@ -123,14 +123,12 @@ def _with_broker(answers: Answers, address: str) -> Answers:
     The address has the form ``user@host:port``; user and port are optional. Raises
     `click.BadParameter` if the address is invalid.
     """
-    from edge_tvbo.config.field_types import host as checked_host
-
     user, _, place = address.strip().rpartition("@")
     host, _, port = place.partition(":") if place.count(":") == 1 else (place, "", "")
     if port and not (port.isdecimal() and 0 < int(port) < 65536):
         raise click.BadParameter(f"{port!r} is not a port; write the broker as host:1883.")
     try:
-        checked_host(host)
+        field_types.host(host)
     except ValueError as error:
         hint = str(error) or "write the broker as host, host:1883 or user@host"
         raise click.BadParameter(f"{host!r} is not a host; {hint}.") from None
@@ -152,8 +150,6 @@ def ask_for_sensors(answers: Answers) -> Answers:
 
 def _sensor_ids(text: str) -> tuple[str, ...]:
     """Return each id in a prompt's answer once; raises `click.BadParameter` for an invalid id."""
-    from edge_tvbo.messages.sensor_ids import is_id
-
     named = tuple(dict.fromkeys(text.replace(",", " ").split()))
     wrong = [each for each in named if not is_id(each)]
     if wrong or not named:
@@ -169,11 +165,9 @@ def prompted_interval(text: str) -> str:
 
     Raises `click.BadParameter` if the answer is not a valid interval.
     """
-    from edge_tvbo.config.field_types import interval
-
     text = text.strip()
     try:
-        interval(text)
+        field_types.interval(text)
     except ValueError as error:
         hint = f" ({error})" if str(error) else ""
         raise click.BadParameter(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from edge_tvbo.messages.sensor_ids import is_displayable
+
 if TYPE_CHECKING:
     from edge_tvbo.simulation.backtest import Result
 
@@ -39,8 +41,6 @@ def printable(text: str) -> str:
     >>> printable("hall" + chr(27) + "[2J")
     'hall�[2J'
     """
-    from edge_tvbo.messages.sensor_ids import is_displayable
-
     return "".join(each if is_displayable(each) else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo.cli.init_fields import make_fields
-from edge_tvbo.cli.init_groups import NothingFound, chosen_groups, groups_without_prompt
 from edge_tvbo.cli.init_prompts import (
     NAMED_ONLY,
     Answers,
@@ -150,6 +148,9 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
     if _is_terminal():
         written = _write_after_prompts(context, config, prompted(context, answers))
     else:
+        from edge_tvbo.cli.init_fields import make_fields
+        from edge_tvbo.cli.init_groups import groups_without_prompt
+
         fields = make_fields(answers, None, groups_without_prompt)
         written = _write(config, _template_values(config, answers, fields), None)
     click.echo(f"Wrote {config}:")
@@ -173,6 +174,9 @@ def _write_after_prompts(context: click.Context, config: Path, answers: Answers)
     the sensors. The other prompts are not repeated. After any other error, print the answers as
     options that the user can reuse.
     """
+    from edge_tvbo.cli.init_fields import make_fields
+    from edge_tvbo.cli.init_groups import NothingFound, chosen_groups
+
     try:
         password = _password(config, answers)
         while True:

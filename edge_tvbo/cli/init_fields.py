@@ -1,24 +1,23 @@
 """Fields of a first configuration: their sensors are named by the user, or found on the broker."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from edge_tvbo.cli import init_warnings
 from edge_tvbo.cli.init_groups import list_groups
 from edge_tvbo.cli.init_listen import discover
 from edge_tvbo.cli.init_prompts import Answers
 from edge_tvbo.errors import ConfigError
-
-if TYPE_CHECKING:
-    from edge_tvbo.setup.config_template import FieldValues
-    from edge_tvbo.setup.quantities import Quantity
-    from edge_tvbo.setup.sensor_groups import SensorGroup
+from edge_tvbo.messages.sensor_ids import ids, is_usable_name
+from edge_tvbo.setup.config_template import FieldValues, SourceValues
+from edge_tvbo.setup.quantities import Quantity, field_name, known_quantity
+from edge_tvbo.setup.sensor_groups import SensorGroup
+from edge_tvbo.setup.sensor_units import usual_readings
 
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
-Choose = Callable[["list[SensorGroup]", Answers], "list[SensorGroup]"]
+Choose = Callable[[list[SensorGroup], Answers], list[SensorGroup]]
 
 
-def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
+def make_fields(answers: Answers, password: str | None, choose: Choose) -> list[FieldValues]:
     """Return the template values of each field of a first configuration.
 
     The sensors of the fields are named in `answers`, or found by listening to the broker.
@@ -35,10 +34,8 @@ def make_fields(answers: Answers, password: str | None, choose: Choose) -> "list
     return _found_sensors(answers, password, choose)
 
 
-def _named_sensors(answers: Answers) -> "list[FieldValues]":
+def _named_sensors(answers: Answers) -> list[FieldValues]:
     """Return, for each quantity that the named sensors measure, the template values of a field."""
-    from edge_tvbo.messages.sensor_ids import is_usable_name
-
     for sensor in answers.sensors:
         if not is_usable_name(sensor):
             raise ConfigError(
@@ -54,13 +51,8 @@ def _named_sensors(answers: Answers) -> "list[FieldValues]":
     return [_named_field(name, answers) for name in names]
 
 
-def _named_field(name: str, answers: Answers) -> "FieldValues":
+def _named_field(name: str, answers: Answers) -> FieldValues:
     """Return the template values of a field of named sensors, which measure the quantity `name`."""
-    from edge_tvbo.messages.sensor_ids import ids
-    from edge_tvbo.setup.config_template import FieldValues, SourceValues
-    from edge_tvbo.setup.quantities import field_name, known_quantity
-    from edge_tvbo.setup.sensor_units import usual_readings
-
     quantity = known_quantity(name)
     value = None if answers.value is None else answers.value.replace(QUANTITY, name)
     unit = quantity.unit if answers.unit is None else answers.unit
@@ -91,7 +83,7 @@ def _unit_setting(payload: str, value: str | None, unit: str) -> str | None:
         return None
 
 
-def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> "list[FieldValues]":
+def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> list[FieldValues]:
     """Listen to the broker; return the template values of fields for the sensors that were found.
 
     Each field contains the chosen groups with the same quantity and the same activation mode.

@@ -1,15 +1,12 @@
 """Sensor groups of `init`: prints the groups that were found, and chooses those of the fields."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from edge_tvbo.cli.init_prompts import Answers
 from edge_tvbo.errors import Code, LinkError
-
-if TYPE_CHECKING:
-    from edge_tvbo.setup.sensor_discovery import SensorDiscovery
-    from edge_tvbo.setup.sensor_groups import SensorGroup
+from edge_tvbo.messages.formatting import counted, listed
+from edge_tvbo.setup.sensor_discovery import SensorDiscovery
+from edge_tvbo.setup.sensor_groups import SensorGroup, first_groups, shown
 
 # `init` prints the first groups, up to this number. It also prints all further groups with the
 # quantity of the first group, or with a quantity that the user wants.
@@ -23,7 +20,7 @@ class NothingFound(LinkError):
         super().__init__(text, Code.ARGUMENT)
 
 
-def list_groups(discovery: "SensorDiscovery", answers: Answers) -> "list[SensorGroup]":
+def list_groups(discovery: SensorDiscovery, answers: Answers) -> list[SensorGroup]:
     """Print and return the sensor groups that `init` found for the wanted quantities.
 
     Raises `NothingFound` if a wanted quantity has no group.
@@ -34,24 +31,22 @@ def list_groups(discovery: "SensorDiscovery", answers: Answers) -> "list[SensorG
         for each in discovery.groups()
         if not wanted or any(each.measures(quantity) for quantity in wanted)
     ]
-    listed: list[SensorGroup] = []
+    printed: list[SensorGroup] = []
     others: list[SensorGroup] = []
     for place, group in enumerate(groups):
         is_first = place < MAX_LISTED_GROUPS or group.quantity == groups[0].quantity
-        (listed if wanted or is_first else others).append(group)
-    for number, group in enumerate(listed, 1):
+        (printed if wanted or is_first else others).append(group)
+    for number, group in enumerate(printed, 1):
         click.echo(f"{number:>3}  {group.describe()}")
     _name_unlisted(others)
     missing = [each for each in wanted if not any(group.measures(each) for group in groups)]
     if not groups or missing:
         raise NothingFound(_nothing_found(discovery, answers, missing))
-    return listed
+    return printed
 
 
-def _name_unlisted(groups: "list[SensorGroup]") -> None:
+def _name_unlisted(groups: list[SensorGroup]) -> None:
     """Print the known quantities of the sensor groups that `init` has found but does not list."""
-    from edge_tvbo.messages.formatting import counted, listed
-
     known = [each.quantity.name for each in groups if each.quantity.unit]
     if known:
         click.echo(
@@ -60,10 +55,7 @@ def _name_unlisted(groups: "list[SensorGroup]") -> None:
         )
 
 
-def _nothing_found(discovery: "SensorDiscovery", answers: Answers, missing: list[str]) -> str:
-    from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_groups import shown
-
+def _nothing_found(discovery: SensorDiscovery, answers: Answers, missing: list[str]) -> str:
     of = f" of {', '.join(missing)}" if missing else ""
     quantities = dict.fromkeys(shown(each.quantity.name) for each in discovery.groups())
     lines = [
@@ -88,14 +80,11 @@ def _nothing_found(discovery: "SensorDiscovery", answers: Answers, missing: list
     )
 
 
-def groups_without_prompt(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
+def groups_without_prompt(groups: list[SensorGroup], answers: Answers) -> list[SensorGroup]:
     """Return the `first_groups`; if `answers` names no quantity, print the other quantities.
 
     These are the quantities that were found, have a known unit, and do not become a field.
     """
-    from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_groups import first_groups
-
     chosen = first_groups(groups, answers.quantities)
     known = dict.fromkeys(each.quantity for each in groups if each.quantity.unit)
     others = [each.name for each in known if each not in {group.quantity for group in chosen}]
@@ -108,13 +97,11 @@ def groups_without_prompt(groups: "list[SensorGroup]", answers: Answers) -> "lis
     return chosen
 
 
-def chosen_groups(groups: "list[SensorGroup]", answers: Answers) -> "list[SensorGroup]":
+def chosen_groups(groups: list[SensorGroup], answers: Answers) -> list[SensorGroup]:
     """Return the groups that the user of `init` chooses for the fields.
 
     If there is only one choice, the user is not prompted.
     """
-    from edge_tvbo.setup.sensor_groups import first_groups
-
     if len(groups) <= max(1, len(set(answers.quantities))):
         return groups
     usual = [groups.index(each) + 1 for each in first_groups(groups, answers.quantities)]

@@ -5,16 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
 
 import click
 
 from edge_tvbo.cli.init_prompts import Answers
+from edge_tvbo.config.field_types import Secret
+from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 from edge_tvbo.errors import Code, ConfigError, LinkError
-
-if TYPE_CHECKING:
-    from edge_tvbo.config.mqtt_settings import Mqtt
-    from edge_tvbo.setup.sensor_discovery import SensorDiscovery
+from edge_tvbo.setup.sensor_discovery import SensorDiscovery
 
 OPTIONS = {  # of `init`, for settings that the text of a connection problem names
     "mqtt.host": "--host",
@@ -26,15 +24,13 @@ OPTIONS = {  # of `init`, for settings that the text of a connection problem nam
 }
 
 
-def discover(answers: Answers, password: str | None) -> "tuple[SensorDiscovery, float]":
+def discover(answers: Answers, password: str | None) -> tuple[SensorDiscovery, float]:
     """Listen to the broker for `answers.seconds`, or until Ctrl-C.
 
     Return the sensors that `init` has found, and for how many seconds it listened.
     """
     from edge_tvbo_adapters.mqtt.listen import listen
     from edge_tvbo_adapters.payloads import all_presets, convertible_units, make_codec
-
-    from edge_tvbo.setup.sensor_discovery import SensorDiscovery
 
     discovery = SensorDiscovery(all_presets(), make_codec, convertible_units, answers.unit)
     address, seconds = f"{answers.host}:{answers.port}", answers.seconds or 0.0
@@ -73,10 +69,7 @@ def _naming_options(answers: Answers) -> Iterator[None]:
         raise LinkError(text, error.code) from None
 
 
-def _mqtt(answers: Answers, password: str | None) -> "Mqtt":
-    from edge_tvbo.config.field_types import Secret
-    from edge_tvbo.config.mqtt_settings import Mqtt, Tls
-
+def _mqtt(answers: Answers, password: str | None) -> Mqtt:
     if answers.password_file is not None:
         password = _password_in(answers.password_file)
     return Mqtt(

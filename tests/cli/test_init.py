@@ -22,7 +22,7 @@ from support.mosquitto import TIMEOUT_S
 from support.ports import free_port
 from support.recorded import MESSAGES
 
-from edge_tvbo.cli import init, main
+from edge_tvbo.cli import init, init_fields, main
 from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.config import loader
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError
@@ -1497,7 +1497,7 @@ def test_after_an_error_on_a_terminal_the_answers_are_printed_as_options(tmp_pat
 def test_the_broker_that_is_the_default_of_the_prompt_can_be_accepted(tmp_path, monkeypatch):
     """The terminal is simulated, because `CliRunner` has none."""
     monkeypatch.setattr(init, "_is_terminal", lambda: True)
-    monkeypatch.setattr(init, "make_fields", FailsTwice())
+    monkeypatch.setattr(init_fields, "make_fields", FailsTwice())
     options = ("--host", "fd00::1", "--port", "8883", "--listen", "12d", "--interval", "5min")
 
     made = run("init", str(tmp_path / "my.toml"), *options, "--mode", "advise", typed="\n\n")
@@ -1518,7 +1518,7 @@ def test_the_answers_printed_as_options_are_the_newest_and_keep_all_given_option
     options += ["--ca", str(tmp_path / "pass.word")]
     options += ["--listen", "90s", "--quantity", "humidity", "--unit", "%", "--interval", "5min"]
     options += ["--mode", "advise", "--mean", "-40.5", "--spread", "3.25"]
-    monkeypatch.setattr(init, "make_fields", fails_twice := FailsTwice())
+    monkeypatch.setattr(init_fields, "make_fields", fails_twice := FailsTwice())
 
     made = run("init", str(tmp_path / "my.toml"), *options, typed="lan\nwan:8883\n")
 

@@ -70,6 +70,7 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
+USERNAME = Meta(min_length=1, max_length=4096, description="The user name for the broker.")
 Password = Annotated[
     Secret | None,
     Meta(
@@ -88,9 +89,7 @@ class ReadonlyLogin(msgspec.Struct, frozen=True, kw_only=True):
     `check --connect` tries the daemon's login only if the daemon is not online.
     """
 
-    username: Annotated[
-        str, Meta(min_length=1, max_length=4096, description="The user name for the broker.")
-    ]
+    username: Annotated[str, USERNAME]
     password: Password = None
     password_file: Annotated[
         Path | None,
@@ -120,9 +119,7 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
             " accepts. If the broker does not support MQTT 5, the daemon uses 3.1.1."
         ),
     ] = "3.1.1"
-    username: Annotated[
-        str | None, Meta(min_length=1, max_length=4096, description="The user name for the broker.")
-    ] = None
+    username: Annotated[str | None, USERNAME] = None
     password: Password = None
     password_file: Annotated[
         Path | None,

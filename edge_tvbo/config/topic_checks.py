@@ -4,12 +4,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from edge_tvbo.config.errors import KeyPath, Report, dotted, shown
+from edge_tvbo.config.field_settings import TIMES
 from edge_tvbo.config.reader import Values
 from edge_tvbo.config.source_checks import commands_of, payload_settings, sources_of
 from edge_tvbo.config.topic_types import OWN_TOPICS
 from edge_tvbo.errors import Code
-
-OF_ANY_VALUE = {"time", "timezone"}  # settings that do not affect which value of a message is read
 
 
 def check_topics(field: Values, path: KeyPath, report: Report) -> None:
@@ -129,7 +128,7 @@ def _check_reading_topic(
     """
     topic, names = source.get("topic"), field.get("names", {})
     chosen = payload_settings(source).items()
-    value = frozenset(each for each in chosen if each[0] not in OF_ANY_VALUE)
+    value = frozenset(each for each in chosen if each[0] not in TIMES)
     for sensor in source.get("sensors", ()) if topic else ():
         same = (topic, value, names.get(sensor, sensor))
         if (first := readings.setdefault(same, name)) != name:

@@ -12,7 +12,7 @@ from edge_tvbo.cli.backtests import trainable_recording
 from edge_tvbo.cli.executors import cluster_option, executor_of, jobs_option
 from edge_tvbo.cli.options import WholeNumberRange, by_policy, seed_option
 from edge_tvbo.cli.output import progress
-from edge_tvbo.cli.recordings import are_own, recording_of, with_complete_rows
+from edge_tvbo.cli.recordings import is_csv, recording_of, with_complete_rows
 from edge_tvbo.errors import ConfigError, DataError, hint, naming_file
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from edge_tvbo.research.problems.recorded_fields import RecordedField
     from edge_tvbo.simulation.recording import Recording
 
-CSV = (".csv", ".csv.gz")
 GAPS = "filled"  # a sensor in a gap replies with the value that fills the gap
 NOT_PLAYED = ("oracle",)  # the oracle reads all sensors; a policy of the benchmark reads one
 
@@ -153,7 +152,7 @@ def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, R
     for name in names:
         if name in problems():
             continue
-        if name not in known and not name.lower().endswith(CSV):
+        if name not in known and not is_csv(name):
             raise ConfigError(
                 f"There is no problem {name!r}; allowed: {', '.join((*problems(), *known))}, and "
                 f"CSV files.{hint(name, (*problems(), *known))}"
@@ -164,7 +163,7 @@ def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, R
 
 def _dataset_of(name: str) -> str:
     """Return the dataset of the benchmark's recording `name`; "csv" for the name of a CSV file."""
-    return "csv" if name.lower().endswith(CSV) else name
+    return "csv" if is_csv(name) else name
 
 
 def _recording(name: str, data_dir: tuple[str, ...]) -> "Recording":
@@ -190,7 +189,7 @@ def _problem_of(name: str, recording: "Recording") -> "RecordedField":
     from edge_tvbo.simulation.row_range import split
 
     span, _ = split(recording)
-    if are_own(_dataset_of(name), None):
+    if is_csv(name):
         try:
             recording = with_complete_rows(recording, span)
         except DataError as error:

@@ -78,9 +78,9 @@ def recording_of(
     return recording
 
 
-def is_csv(config: Path) -> bool:
-    """Return whether the argument [CONFIG|CSV] of a command names a CSV file."""
-    return config.name.lower().endswith((".csv", ".csv.gz"))
+def is_csv(name: Path | str) -> bool:
+    """Return whether an argument or an option names a CSV file, which may be compressed."""
+    return str(name).lower().endswith((".csv", ".csv.gz"))
 
 
 def are_own(dataset: str, config: Path | None) -> bool:

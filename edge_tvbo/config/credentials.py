@@ -111,13 +111,15 @@ def _check_certificate(certificate: Path, key: Path | None, report: Report) -> N
     try:
         context.load_cert_chain(str(certificate), key and str(key), password=lambda: "")
     except ssl.SSLError as error:
-        if error.reason == "KEY_VALUES_MISMATCH":
+        if error.reason != "KEY_VALUES_MISMATCH":
+            problem = (
+                "does not load with its key; allowed: a certificate in PEM format, with a key "
+                "without a passphrase"
+            )
+            report.add_file((*_TLS, "certificate"), certificate, problem)
+        elif key:
             problem = f"is not the key of {shown(str(certificate))}"
-            report.add_file((*_TLS, "key"), key or certificate, problem)
-            return
-        report.add_file(
-            (*_TLS, "certificate"),
-            certificate,
-            "does not load with its key; allowed: a certificate in PEM format, with a key without "
-            "a passphrase",
-        )
+            report.add_file((*_TLS, "key"), key, problem)
+        else:
+            problem = "contains the key of another certificate; replace the key in this file"
+            report.add_file((*_TLS, "certificate"), certificate, problem)

@@ -373,6 +373,7 @@ def test_a_systemd_credential_is_preferred_to_the_password_file(tmp_path, monkey
         ('ca = "noise.pem"', "ca", "no certificate in PEM form"),
         ('certificate = "client.pem"\nkey = "none"', "key", "does not exist"),
         ('certificate = "client.pem"\nkey = "server.key"', "key", "not the key of"),
+        ('certificate = "mixed.pem"', "certificate", "contains the key of another certificate"),
         ('certificate = "noise.pem"\nkey = "client.key"', "certificate", "does not load"),
         ('certificate = "client.pem"\nkey = "locked.key"', "certificate", "without a passphrase"),
         ('key = "client.key"', "key", "set both"),
@@ -383,6 +384,8 @@ def test_an_unusable_tls_file_is_reported_with_its_line(tmp_path, certs, keys, k
     for name in ("ca.pem", "client.pem", "client.key", "server.key"):
         (tmp_path / name).write_bytes((certs / name).read_bytes())
     (tmp_path / "noise.pem").write_text("hello")
+    mixed = [(certs / name).read_text() for name in ("client.pem", "server.key")]
+    (tmp_path / "mixed.pem").write_text("".join(mixed))
     locked = ("ec", "-in", "client.key", "-out", "locked.key", "-aes128", "-passout", "pass:x")
     certificates.run(tmp_path, *locked)
     mqtt = f"[mqtt.tls]\n{keys}"

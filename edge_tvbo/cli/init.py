@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from edge_tvbo.setup.config_template import FieldValues, TemplateValues
 
 PARAMETER_OF = {"username": "user", "variance": "spread", "noise_variance": "spread"}
-MAX_LISTED_SENSORS = 12  # largest number of sensors that the output lists for a field
 
 
 @click.command()
@@ -154,10 +153,10 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
         fields = make_fields(answers, None, groups_without_prompt)
         written = _write(config, _template_values(config, answers, fields), None)
     click.echo(f"Wrote {config}:")
-    from edge_tvbo.messages.formatting import listed, named
+    from edge_tvbo.messages.formatting import listed_sensors
 
     for name, field in written.fields.items():
-        sensors = listed(named(field.sensors, field.sensor_names), MAX_LISTED_SENSORS)
+        sensors = listed_sensors(field.sensors, field.sensor_names)
         click.echo(f"- {name}, mode {field.activate.mode}: {sensors}")
     click.echo(f"Next:\n\n    {join(['edge-tvbo', 'check', '--connect', str(config)])}\n")
     click.echo(f"    {join(['edge-tvbo', 'run', str(config)])}")

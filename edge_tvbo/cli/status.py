@@ -156,12 +156,12 @@ def _decision_text(decision: "Decision", names: Mapping[str, str]) -> str:
 
 def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
     from edge_tvbo.control import history_text
-    from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted, listed, named
+    from edge_tvbo.messages.formatting import counted, listed_sensors
 
     each = health.fields[field]
-    suspects = listed(named(each.suspects, names), MAX_NAMED_SENSORS)
+    suspects = listed_sensors(each.suspects, names)
     faulty = _with_texts(each.faulty, names)
-    ignored = listed(named(each.ignored, names), MAX_NAMED_SENSORS)
+    ignored = listed_sensors(each.ignored, names)
     implausible = _with_texts(each.implausible, names)
     rejected = ", ".join(f"{count} {reason}" for reason, count in each.refused.items())
     survey = f"; survey: {counted(each.survey, 'interval')} left" if each.survey else ""
@@ -179,16 +179,10 @@ def _energy_text(energy: "EnergyState", names: Mapping[str, str]) -> str:
 
     Sensors with an empty budget are counted, because the health report does not name them.
     """
-    from edge_tvbo.messages.formatting import (
-        MAX_NAMED_SENSORS,
-        counted,
-        listed,
-        named,
-        significant,
-    )
+    from edge_tvbo.messages.formatting import counted, listed_sensors, significant
 
     left = f", {significant(energy.left)} {energy.unit} left" if energy.left is not None else ""
-    low = listed(named(energy.low_battery, names), MAX_NAMED_SENSORS)
+    low = listed_sensors(energy.low_battery, names)
     return (
         f"{significant(energy.spent)} {energy.unit} spent in the last period{left}; "
         f"{counted(energy.saved, 'interval')} without an activation, to save energy; "

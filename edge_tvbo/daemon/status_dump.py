@@ -9,13 +9,7 @@ from pathlib import Path
 from edge_tvbo.control import history_text
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.documents import Decision, Status
-from edge_tvbo.messages.formatting import (
-    MAX_NAMED_SENSORS,
-    counted,
-    interval_number_text,
-    listed,
-    named,
-)
+from edge_tvbo.messages.formatting import counted, interval_number_text, listed_sensors
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +29,7 @@ def lines(
     for name, field in health.fields.items():
         policy, names = controllers[name].policy, status.fields[name].names
         suspects, faulty, ignored = (
-            listed(named(each, names), MAX_NAMED_SENSORS) or "none"
+            listed_sensors(each, names) or "none"
             for each in (field.suspects, field.faulty, field.ignored)
         )
         rejected = ", ".join(f"{count} {reason}" for reason, count in field.refused.items())

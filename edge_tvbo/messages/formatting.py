@@ -119,6 +119,15 @@ def named(sensors: Iterable[str], names: Mapping[str, str]) -> list[str]:
     return [names.get(sensor, sensor) for sensor in sensors]
 
 
+def listed_sensors(sensors: Iterable[str], names: Mapping[str, str]) -> str:
+    """Format the readable names of sensors as a text; of many sensors, the last are only counted.
+
+    >>> listed_sensors(["hall", "living"], {"living": "Living room"})
+    'hall, Living room'
+    """
+    return listed(named(sensors, names), MAX_NAMED_SENSORS)
+
+
 def interval_number_text(interval: int | None) -> str:
     """Return the number of an interval as text for a log or a report.
 

@@ -98,10 +98,11 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> li
         init_warnings.check_commands(chosen)
         init_warnings.warn_of_batteries(chosen, discovery.groups())
         init_warnings.warn_of_downlinks(chosen)
-    fields: dict[tuple[Quantity, str], list[SensorGroup]] = {}
+    fields: dict[Quantity, dict[str, list[SensorGroup]]] = {}
     for group in sorted(chosen, key=lambda each: _mode(each, answers) == "advise"):
-        fields.setdefault((group.quantity, _mode(group, answers)), []).append(group)
-    return [_found_field(each, answers) for each in fields.values()]
+        modes = fields.setdefault(group.quantity, {})
+        modes.setdefault(_mode(group, answers), []).append(group)
+    return [each for modes in fields.values() for each in _found_fields(modes, answers)]
 
 
 def _mode(group: "SensorGroup", answers: Answers) -> str:
@@ -113,10 +114,13 @@ def _mode(group: "SensorGroup", answers: Answers) -> str:
     return "advise" if answers.mode == "advise" or not group.activate else group.activate.mode
 
 
-def _found_field(groups: "list[SensorGroup]", answers: Answers) -> "FieldValues":
-    """Return the template values of a field with the sensors of `groups`; print its warnings."""
-    from edge_tvbo.setup.discovered_field import discovered_field
+def _found_fields(modes: "dict[str, list[SensorGroup]]", answers: Answers) -> "list[FieldValues]":
+    """Return the template values of the fields of a quantity; print the warnings about its units.
 
-    field = discovered_field(groups, answers.unit)
-    init_warnings.warn_of_units(field)
-    return field.values(answers.mean, answers.spread)
+    Each field has the sensors of the groups with one activation mode.
+    """
+    from edge_tvbo.setup.discovered_field import discovered_fields
+
+    fields = discovered_fields(list(modes.values()), answers.unit)
+    init_warnings.warn_of_units(fields, answers.mean)
+    return [each.values(answers.mean, answers.spread) for each in fields]

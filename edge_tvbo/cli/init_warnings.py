@@ -145,20 +145,28 @@ def warn_of_downlinks(chosen: "list[SensorGroup]") -> None:
         )
 
 
-def warn_of_units(field: "DiscoveredField") -> None:
-    """Print, for `init`, which sensors of a field send their readings in other units."""
+def warn_of_units(fields: "list[DiscoveredField]", mean: float | None) -> None:
+    """Print, for `init`, which sensors of a quantity's fields send their readings in other units.
+
+    `mean` is the mean of the readings that the user has given, or None.
+    """
+    from edge_tvbo.setup.discovered_field import typical_group
     from edge_tvbo.setup.sensor_units import other_readings
 
-    for source in field.sources:
-        if source.is_converted:
-            click.echo(_converted_text(source.group, field.unit), err=True)
-    for (_, other), found in field.others.items():
-        click.echo(_other_unit_text(found, field, other), err=True)
-    whole = field.whole
-    for reading in other_readings(whole, field.unit, field.sent):
-        click.echo(_other_reading_text(reading, whole.center, field.unit), err=True)
-    if not field.others and not field.reference.unit:
-        for text in dict.fromkeys(_unconverted_texts(field)):
+    groups = [group for field in fields for group in field.groups]
+    unit, reference, typical = fields[0].unit, fields[0].reference, typical_group(fields)
+    sources = [source for field in fields for source in field.sources]
+    converted = [each.group for each in sources if each.is_converted]
+    for text in dict.fromkeys(_converted_text(each, unit) for each in converted):
+        click.echo(text, err=True)
+    for field in fields:
+        for (_, other), found in field.others.items():
+            change = _mean_text(found, other) if mean is None and not field.comparable else ""
+            click.echo(f"{_other_unit_text(found, groups, field, other)}{change}.", err=True)
+        for reading in other_readings(field.comparable, typical, unit, field.sent):
+            click.echo(_other_reading_text(reading, typical.center, unit), err=True)
+    if all(each.other is None for each in sources) and not reference.unit:
+        for text in dict.fromkeys(_unconverted_texts(groups, unit)):
             click.echo(text, err=True)
 
 
@@ -172,32 +180,48 @@ def _converted_text(group: "SensorGroup", unit: str) -> str:
 
 
 def _other_unit_text(
-    found: "list[SensorGroup]", field: "DiscoveredField", other: "OtherUnit"
+    found: "list[SensorGroup]",
+    groups: "list[SensorGroup]",
+    field: "DiscoveredField",
+    other: "OtherUnit",
 ) -> str:
-    """Return a warning about groups of one integration, which seem to use the unit `other`."""
-    from statistics import median
+    """Return a warning about groups of one integration, which seem to use the unit `other`.
 
-    center = median(value for each in found for value in each.readings.values())
+    `groups` are all groups of the quantity. The last sentence of the warning has no full stop.
+    """
+    center = _median(found)
     return (
-        f"Sensors of {_sensors_text(found, field)} seem to send {other.name}: their median is"
+        f"Sensors of {_sensors_text(found, groups)} seem to send {other.name}: their median is"
         f" {center:.4g}, and {center:.4g} {other.name} are {other.converted(center):.4g}"
-        f" {field.unit}. The median of {_sensors_text([field.reference], field)} is"
+        f" {field.unit}. The median of {_sensors_text([field.reference], groups)} is"
         f" {field.reference.center:.4g} {field.unit}. If the sensors send {other.name}, add"
-        f" {_settings(other)} to their source in the file."
+        f" {_settings(other)} to their source in the file"
     )
 
 
-def _sensors_text(some: "list[SensorGroup]", field: "DiscoveredField") -> str:
-    """Return the integration of `some` groups; also their sensors if the field has further groups.
+def _mean_text(found: "list[SensorGroup]", other: "OtherUnit") -> str:
+    """Return how to change the mean of a field without sensors in the field's unit."""
+    return f", and set the mean of its field to {other.converted(_median(found)):.4g}"
 
-    In ESPHome, for example, each device is a group.
+
+def _median(found: "list[SensorGroup]") -> float:
+    from statistics import median
+
+    return median(value for each in found for value in each.readings.values())
+
+
+def _sensors_text(some: "list[SensorGroup]", groups: "list[SensorGroup]") -> str:
+    """Return the integration of `some` of the `groups` that measure a quantity.
+
+    If the integration has further groups, the sensors are also named. In ESPHome, for example, each
+    device is a group.
     """
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.sensor_groups import shown, source_name
 
     integration = some[0].integration
     text = source_name(integration)
-    if len(some) == sum(each.integration == integration for each in field.groups):
+    if len(some) == sum(each.integration == integration for each in groups):
         return text
     return f"{text} ({listed(shown(name) for each in some for name in each.readings)})"
 
@@ -222,15 +246,15 @@ def _other_reading_text(reading: "OtherReading", center: float, unit: str) -> st
     )
 
 
-def _unconverted_texts(field: "DiscoveredField") -> Iterator[str]:
-    """Yield a warning for each group of a field whose readings may be in their usual unit."""
+def _unconverted_texts(groups: "list[SensorGroup]", unit: str) -> Iterator[str]:
+    """Yield a warning for each group whose readings may be in the usual unit, not in `unit`."""
     from edge_tvbo.setup.sensor_groups import source_name
     from edge_tvbo.setup.sensor_units import unconverted_unit
 
-    for group in field.groups:
-        if usual := unconverted_unit(group, field.unit):
+    for group in groups:
+        if usual := unconverted_unit(group, unit):
             yield (
-                f"Readings of {source_name(group.integration)} count as {field.unit} and are not"
+                f"Readings of {source_name(group.integration)} count as {unit} and are not"
                 f" converted. If the sensors send {usual.name}, add {_settings(usual)} to their"
                 " source in the file."
             )

@@ -165,13 +165,21 @@ def _publish(sensors: int) -> str:
 
 
 def _reading(source: SourceValues) -> str:
-    return f"reading = {_table(_format(source))}\n"
+    words = [f"{key} = {_quoted(text)}" for key, text in _format(source).items()]
+    return f"reading = {{ {', '.join(words + _conversion(source))} }}\n"
 
 
 def _format(source: SourceValues) -> dict[str, str]:
     optional = {"value": source.value, "unit": source.unit}
     given = {name: text for name, text in optional.items() if text is not None}
     return {"topic": source.topic, "payload": source.payload, **given}
+
+
+def _conversion(source: SourceValues) -> list[str]:
+    """Return the template's settings that convert to the field's unit; empty without conversion."""
+    if (source.scale, source.offset) == (1.0, 0.0):
+        return []
+    return [f"scale = {source.scale:.4g}", f"offset = {source.offset:.4g}"]
 
 
 def _source(source: SourceValues, field: str, live: bool) -> str:
@@ -181,8 +189,7 @@ def _source(source: SourceValues, field: str, live: bool) -> str:
     """
     lines = [f"\n[[fields.{field}.readings]]"]
     lines += [f"{key} = {_quoted(text)}" for key, text in _format(source).items()]
-    if (source.scale, source.offset) != (1.0, 0.0):
-        lines += [f"scale = {source.scale:.4g}", f"offset = {source.offset:.4g}"]
+    lines += _conversion(source)
     lines.append(f"sensors = [{', '.join(map(_quoted, source.sensors))}]")
     if known := source.activate:
         command = _table({"topic": known.topic, "payload": known.payload})

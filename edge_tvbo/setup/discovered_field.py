@@ -1,6 +1,7 @@
 """Discovered field: a field whose sources are sensor groups, which may use different units."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -50,12 +51,20 @@ class DiscoveredSource(NamedTuple):
 
 
 class DiscoveredField(NamedTuple):
-    """A field of discovered sensors; `discovered_field` makes it."""
+    """A field of discovered sensors; `discovered_fields` makes it."""
 
     groups: Sequence[SensorGroup]  # all measure the same quantity
     unit: str
-    reference: SensorGroup  # the group that most probably sends its readings in `unit`
+    reference: SensorGroup  # of the groups of all fields of the quantity: see `reference_group`
     sources: Sequence[DiscoveredSource]
+
+    @property
+    def comparable(self) -> dict[str, float]:
+        """The last readings of the field's sources, without sources in other units."""
+        found: dict[str, float] = {}
+        for each in self.sources:
+            found |= each.readings if each.other is None else {}
+        return found
 
     @property
     def sent(self) -> dict[str, float]:
@@ -78,9 +87,8 @@ class DiscoveredField(NamedTuple):
 
         Readings of sources in other units are left out, unless all sources are in other units.
         """
-        usable = [each for each in self.sources if each.other is None]
-        readings: dict[str, float] = {}
-        for each in usable or self.sources:
+        readings = self.comparable
+        for each in () if readings else self.sources:
             readings |= each.readings
         return replace(self.reference, readings=readings)
 
@@ -99,15 +107,27 @@ class DiscoveredField(NamedTuple):
         )
 
 
-def discovered_field(groups: Sequence[SensorGroup], unit: str | None) -> DiscoveredField:
-    """Return the field of all sensors of `groups`, which measure the same quantity.
+def discovered_fields(
+    parts: Sequence[Sequence[SensorGroup]], unit: str | None
+) -> list[DiscoveredField]:
+    """Return a field for each of `parts`: lists of groups, which all measure the same quantity.
 
-    Each group becomes a source of the field. If `unit` is None, the field has the usual unit of the
-    quantity.
+    Each group becomes a source of its field. If `unit` is None, the fields have the usual unit of
+    the quantity. The units of sources are found by a comparison of all groups in all parts.
     """
-    unit = groups[0].quantity.unit if unit is None else unit
-    reference = reference_group(groups, unit)
-    return DiscoveredField(groups, unit, reference, list(_sources(groups, reference, unit)))
+    unit = parts[0][0].quantity.unit if unit is None else unit
+    reference = reference_group(list(chain(*parts)), unit)
+    return [
+        DiscoveredField(groups, unit, reference, list(_sources(groups, reference, unit)))
+        for groups in parts
+    ]
+
+
+def typical_group(fields: Sequence[DiscoveredField]) -> SensorGroup:
+    """Return one group with the readings of all `fields` of a quantity, without other units."""
+    readings = [value for field in fields for value in field.comparable.values()]
+    numbered = {str(number): value for number, value in enumerate(readings)}
+    return replace(fields[0].reference, readings=numbered)
 
 
 def _sources(

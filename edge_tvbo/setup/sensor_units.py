@@ -87,25 +87,28 @@ def usual_readings(quantity: Quantity, unit: str) -> tuple[float, float]:
 
 
 def other_readings(
-    group: SensorGroup, unit: str, sent: Mapping[str, float] = MappingProxyType({})
+    readings: Mapping[str, float],
+    typical: SensorGroup,
+    unit: str,
+    sent: Mapping[str, float] = MappingProxyType({}),
 ) -> Iterator[OtherReading]:
-    """Yield the readings that seem to be in another unit than `unit`, the group's unit.
+    """Yield the `readings` that seem to be in another unit than `unit`, the unit of `typical`.
 
     `sent` contains the readings that `scale` and `offset` have converted to `unit`, as they were
     before their conversion. Such a reading may be in `unit`: then its conversion is wrong.
 
     >>> rooms = {"attic": 24.0, "hall": 21.0, "office": 22.0, "porch": 66.2}
     >>> group = SensorGroup("json", "home/{sensor}", "t", None, rooms, 4)
-    >>> [(each.sensor, each.sent, each.other.name) for each in other_readings(group, "°C")]
+    >>> [(each.sensor, each.sent, each.other.name) for each in other_readings(rooms, group, "°C")]
     [('porch', 66.2, '°F')]
     """
     others = other_units(unit)
-    for sensor, value in group.readings.items():
-        if not _is_far(value, group):
+    for sensor, value in readings.items():
+        if not _is_far(value, typical):
             continue
         raw, is_converted = sent.get(sensor, value), sensor in sent
         for other in [OtherUnit(unit, 1.0, 0.0), *others] if is_converted else others:
-            if _is_near(other.converted(raw), group):
+            if _is_near(other.converted(raw), typical):
                 yield OtherReading(sensor, raw, value, is_converted, other)
 
 

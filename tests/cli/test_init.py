@@ -991,8 +991,7 @@ CELSIUS = (21.0, 22.0, 23.0)
 ZIGBEE = {f"zigbee2mqtt/s{value:g}": json.dumps({"temperature": value}) for value in CELSIUS}
 
 
-@pytest.mark.parametrize("order", [1, -1])
-@pytest.mark.parametrize(
+TWO_UNITS = pytest.mark.parametrize(
     ("unit", "of_zigbee", "of_plain"),
     [
         ("°C", ("°C", 1.0, 0.0), ("°F", 1.8, 32.0)),
@@ -1003,20 +1002,28 @@ ZIGBEE = {f"zigbee2mqtt/s{value:g}": json.dumps({"temperature": value}) for valu
         ("K", ("K", 1.0, 0.0), ("°F", 1.8, 32 - 1.8 * 273.15)),
     ],
 )
+FROM_CELSIUS = {"°C": (1.0, 0.0), "°F": (1.8, 32.0), "K": (1.0, 273.15)}  # scale and offset
+
+
+def sent(celsius, unit):
+    scale, offset = FROM_CELSIUS[unit]
+    return round(scale * celsius + offset, 2)
+
+
+def rooms(of_zigbee, of_plain):
+    """Return messages from rooms with 20 to 24 °C; the arguments are the units of two sources."""
+    return {
+        f"zigbee2mqtt/s{each:g}": json.dumps({"temperature": sent(each, of_zigbee)})
+        for each in CELSIUS
+    } | {f"home/r{each:g}/temperature": str(sent(each + 1.0, of_plain)) for each in CELSIUS}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@TWO_UNITS
 def test_an_integration_in_another_unit_is_named_with_the_settings_that_convert_it(
     init_with, unit, of_zigbee, of_plain, order
 ):
-    """The readings are those of rooms with 20 to 24 °C."""
-    usual = {"°C": (1.0, 0.0), "°F": (1.8, 32.0), "K": (1.0, 273.15)}
-
-    def sent(celsius, in_unit):
-        scale, offset = usual[in_unit]
-        return round(scale * celsius + offset, 2)
-
-    messages = {
-        f"zigbee2mqtt/s{each:g}": json.dumps({"temperature": sent(each, of_zigbee[0])})
-        for each in CELSIUS
-    } | {f"home/r{each:g}/temperature": str(sent(each + 1.0, of_plain[0])) for each in CELSIUS}
+    messages = rooms(of_zigbee[0], of_plain[0])
 
     made, path = init_with(dict([*messages.items()][::order]), "--unit", unit)
 
@@ -1032,6 +1039,73 @@ def test_an_integration_in_another_unit_is_named_with_the_settings_that_convert_
     right = 23.0 if name == "zigbee2mqtt" else 22.0  # the mean of the sensors in the right unit
     assert field.kernel.mean == pytest.approx(sent(right, unit), abs=0.1)
     assert "The reading of " not in made.stderr  # no sensor is named a second time
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@TWO_UNITS
+def test_units_are_also_compared_between_the_fields_of_a_quantity(
+    init_with, unit, of_zigbee, of_plain, order
+):
+    """In live mode, only the sensors of Zigbee2MQTT have a command, so there are two fields."""
+    messages = dict([*rooms(of_zigbee[0], of_plain[0]).items()][::order])
+    one_field, path = init_with(messages, "--unit", unit)
+    (line,) = [each for each in one_field.stderr.splitlines() if "seem to send" in each]
+    path.unlink()
+
+    two_fields, path = init_with(messages, "--unit", unit, "--mode", "live")
+
+    (same,) = [each for each in two_fields.stderr.splitlines() if "seem to send" in each]
+    other, (name, value) = (
+        (of_zigbee, ("temperature", 22.0))
+        if "of zigbee2mqtt seem" in line
+        else (of_plain, ("temperature-2", 23.0))
+    )
+    assert same == (
+        f"{line.removesuffix('.')}, and set the mean of its field to {sent(value, unit):.4g}."
+    )
+    fields = settings_of(path).fields
+    assert {each: fields[each].kernel.mean for each in fields} == {
+        "temperature": pytest.approx(sent(22.0, of_zigbee[0]), abs=0.1),
+        "temperature-2": pytest.approx(sent(23.0, of_plain[0]), abs=0.1),
+    }
+    assert sent(value, other[0]) == pytest.approx(fields[name].kernel.mean, abs=0.1)
+    assert "The reading of " not in two_fields.stderr  # no sensor is named a second time
+
+
+@pytest.mark.parametrize("mode", ["advise", "live"])
+def test_a_sensor_in_another_unit_is_also_named_in_a_small_field(init_with, mode):
+    """The two sensors of plain numbers, which have no command, are a field of their own."""
+    messages = {**ZIGBEE, "home/hall/temperature": "21.5", "home/porch/temperature": "68"}
+
+    made, _ = init_with(messages, "--mode", mode)
+
+    (line,) = [each for each in made.stderr.splitlines() if each.startswith("The reading of")]
+    assert line.startswith(
+        "The reading of porch is 68. The median of all sensors is 22 °C, but 68 °F are 20 °C."
+    )
+
+
+def test_sensors_of_two_fields_are_converted_to_the_unit_of_tasmota(init_with):
+    """The sensors of plain numbers have no command, and seem to send °C."""
+    bodies = {
+        "tele/hall/SENSOR": {"DS18B20": {"Temperature": 71.6}, "TempUnit": "F"},
+        "home/attic/temperature": 21.0,
+    }
+    messages = {topic: json.dumps(body) for topic, body in bodies.items()}
+
+    made, path = init_with(messages, "--unit", "°F", "--mode", "live")
+
+    assert "Sensors of plain numbers seem to send °C. scale and offset" in made.stderr
+    field = settings_of(path).fields["temperature-2"]
+    ((source,), mean) = (field.sources, field.kernel.mean)
+    assert (source.scale, source.offset, mean) == (1.8, 32.0, 69.8)
+
+
+def test_a_given_mean_is_not_replaced_in_a_warning_about_units(init_with):
+    messages = rooms("°C", "°F")
+    made, _ = init_with(messages, "--mode", "live", "--mean", "21")
+    assert "seem to send °F" in made.stderr
+    assert "set the mean" not in made.stderr
 
 
 def test_sensors_of_one_integration_in_two_units_are_named(init_with):

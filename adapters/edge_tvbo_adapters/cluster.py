@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import contextmanager, nullcontext
 from functools import cache, partial
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edge_tvbo.errors import ClusterError, Code, DataError, MissingExtra
@@ -34,7 +35,6 @@ CONNECT_TIMEOUT_S = 10.0  # longest wait for the scheduler's reply, and then for
 REPEAT_S = 0.01  # delay before an ignored SIGINT is sent again
 COMPUTING_PACKAGES = ("edge_tvbo", "numpy", "numba", "scipy")  # their versions affect the results
 DASK_LOGGERS = ("distributed", "distributed.client")
-WORKER_COMMAND = "dask worker {address} --nthreads 1 --nworkers -1"
 
 
 @contextmanager
@@ -248,7 +248,7 @@ def _check_workers(client: "Client") -> None:
     try:
         client.wait_for_workers(1, timeout=CONNECT_TIMEOUT_S)
     except TimeoutError:
-        command = WORKER_COMMAND.format(address=address)
+        command = worker_command(address)
         raise ClusterError(
             f"scheduler {address} has no workers; start some:  {command}", Code.WORKERS
         ) from None
@@ -297,7 +297,7 @@ def _run_checked(
     _check_versions(worker.address, versions, _versions())
     threads = worker.state.nthreads
     if threads > 1 or os.environ.get("OPENBLAS_NUM_THREADS") != "1":
-        command = WORKER_COMMAND.format(address=worker.scheduler.address)
+        command = worker_command(worker.scheduler.address)
         raise ClusterError(
             f"worker {worker.address} computes with several threads; start it with:  {command}",
             Code.WORKERS,
@@ -319,6 +319,11 @@ def _processor() -> str:
 
 
 # --- on both sides ------------------------------------------------------------------------------
+
+
+def worker_command(address: str) -> str:
+    """Return the shell command that connects a worker to the Dask scheduler at `address`."""
+    return f"dask worker {quote(address)} --nthreads 1 --nworkers -1"
 
 
 @cache

@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -178,7 +179,7 @@ def _recording(name: str, data_dir: tuple[str, ...]) -> "Recording":
     if not paths:
         raise ConfigError(
             f"There is no file {name} here or in a directory of --data-dir.\n"
-            f"Name the directory of the recording:  --problems {name} --data-dir DIR"
+            f"Name the directory of the recording:  --problems {quote(name)} --data-dir DIR"
         )
     return recording_of(dataset, paths[:1], GAPS)
 

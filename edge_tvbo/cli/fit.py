@@ -164,6 +164,7 @@ def _echo_next_step(
     the model.
     """
     from edge_tvbo.messages.formatting import listed
+    from edge_tvbo.setup.config_template import toml_string
 
     chosen = settings.fields[field]
     missing = [sensor for sensor in chosen.sensors if sensor not in sensors]
@@ -175,7 +176,8 @@ def _echo_next_step(
         elif chosen.kernel:
             removal = ", and remove kernel, which is in the model"
         click.echo(
-            f'To use the model, set  model = "{path}"  in [fields.{field}] of {config}{removal}.'
+            f"To use the model, set  model = {toml_string(path)}  in [fields.{field}] of"
+            f" {config}{removal}."
         )
     elif not missing:
         click.echo("A running daemon uses the new model after a reload (SIGHUP) or a restart.")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from shlex import join
+from shlex import join, quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -205,8 +205,8 @@ def _password(config: Path, answers: Answers) -> str | None:
         return None
     if _secret_file(config).exists():
         raise ConfigError(
-            f"{_secret_file(config)} exists already; if it contains the password, add"
-            f" --password-file {_secret_file(config)}."
+            f"{_secret_file(config)} exists already; if it contains the password, add  "
+            f"--password-file {quote(str(_secret_file(config)))}"
         )
     return str(click.prompt(f"Password of {answers.user}", hide_input=True))
 

@@ -66,6 +66,7 @@ def _check_unit(name: str, readings: "RecordedReadings", configured: str) -> Non
     import numpy as np
 
     from edge_tvbo.messages.formatting import listed, may_be_same_unit
+    from edge_tvbo.setup.config_template import toml_string
 
     indices, since = np.unique(readings.unit[::-1], return_index=True)
     newest_first = [readings.units[index] for index in indices[np.argsort(since)]]
@@ -78,8 +79,8 @@ def _check_unit(name: str, readings: "RecordedReadings", configured: str) -> Non
     if limits is None:
         raise DataError(
             f"{name}: the readings of this time were recorded in {listed(others)}, but the unit of "
-            f'the field is {present}. To use them, set  unit = "{others[0]}"  in a copy of the '
-            "configuration in the same directory."
+            f"the field is {present}. To use them, set  unit = {toml_string(others[0])}  in a copy "
+            "of the configuration in the same directory."
         )
     start, end = limits
     times = [f"from {start} on"] * bool(start) + [f"before {end}"] * bool(end)

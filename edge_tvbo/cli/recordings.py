@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING
 
 import click
@@ -117,10 +118,10 @@ def _check_names_no_dataset(config: Path) -> None:
     from edge_tvbo.config.errors import WHOLE, ConfigErrors, Finding
 
     if str(config) in datasets.names() and not config.exists():
-        command = click.get_current_context().info_name
+        command = click.get_current_context().info_name or ""
         message = (
             "there is no such file; to use the dataset of this name, write  "
-            f"edge-tvbo {command} --dataset {config}"
+            f"{join(['edge-tvbo', command, '--dataset', str(config)])}"
         )
         raise ConfigErrors([Finding(str(config), *WHOLE, "", message, Code.NO_FILE)])
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import cache, partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,7 +52,7 @@ class _Interval(click.IntRange):
         except ValueError:
             self.fail(
                 f"{value!r} is not the number of an interval, such as 12 or -1. If it is the name "
-                f"of a field, write  --field {value}",
+                f"of a field, write  --field {quote(str(value))}",
                 param,
                 ctx,
             )

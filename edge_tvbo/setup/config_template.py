@@ -98,10 +98,10 @@ class TemplateValues(msgspec.Struct, frozen=True, kw_only=True):
 def render_config(values: TemplateValues) -> str:
     """Return the text of a first configuration, in which `values` fill the template."""
     head = TEMPLATE.format(
-        host=_quoted(values.host),
+        host=toml_string(values.host),
         port=values.port,
         login=_login(values),
-        state=_quoted(values.state),
+        state=toml_string(values.state),
     )
     names: set[str] = set()
     for field in values.fields:
@@ -133,12 +133,12 @@ def _render_field(field: FieldValues, name: str, values: TemplateValues) -> str:
     command = _command(field.sources)
     return FIELD_TEMPLATE.format(
         field=name,
-        model=_quoted(model_file(name, len(values.fields))),
-        unit=_quoted(field.unit),
-        interval=_quoted(values.interval),
+        model=toml_string(model_file(name, len(values.fields))),
+        unit=toml_string(field.unit),
+        interval=toml_string(values.interval),
         timeout=_timeout(command, values),
         publish=_publish(len(sensors)),
-        sensors=", ".join(map(_quoted, sensors)),
+        sensors=", ".join(map(toml_string, sensors)),
         names=f"names = {_table(others)}\n" if others else "",
         reading=_reading(field.sources[0]) if len(field.sources) == 1 else "",
         modes=_modes(command),
@@ -149,7 +149,7 @@ def _render_field(field: FieldValues, name: str, values: TemplateValues) -> str:
         mean=field.mean,
         variance=field.spread * field.spread,
         noise=0.01 * field.spread * field.spread,
-        first=_quoted(next(iter(sensors))),
+        first=toml_string(next(iter(sensors))),
     )
 
 
@@ -165,7 +165,7 @@ def _publish(sensors: int) -> str:
 
 
 def _reading(source: SourceValues) -> str:
-    words = [f"{key} = {_quoted(text)}" for key, text in _format(source).items()]
+    words = [f"{key} = {toml_string(text)}" for key, text in _format(source).items()]
     return f"reading = {{ {', '.join(words + _conversion(source))} }}\n"
 
 
@@ -188,9 +188,9 @@ def _source(source: SourceValues, field: str, live: bool) -> str:
     If `live` is false, the daemon does not activate sensors, and the command is only a comment.
     """
     lines = [f"\n[[fields.{field}.readings]]"]
-    lines += [f"{key} = {_quoted(text)}" for key, text in _format(source).items()]
+    lines += [f"{key} = {toml_string(text)}" for key, text in _format(source).items()]
     lines += _conversion(source)
-    lines.append(f"sensors = [{', '.join(map(_quoted, source.sensors))}]")
+    lines.append(f"sensors = [{', '.join(map(toml_string, source.sensors))}]")
     if known := source.activate:
         command = _table({"topic": known.topic, "payload": known.payload})
         lines.append(f"{'' if live else '# '}activate = {command}")
@@ -214,11 +214,11 @@ def _command(sources: tuple[SourceValues, ...]) -> dict[str, str]:
 
 def _login(values: TemplateValues) -> str:
     settings = {"username": values.user, "password_file": values.password_file}
-    lines = [f"{key} = {_quoted(text)}\n" for key, text in settings.items() if text]
+    lines = [f"{key} = {toml_string(text)}\n" for key, text in settings.items() if text]
     if values.tls:
         lines.append("\n[mqtt.tls]\n")
     if values.ca is not None:
-        lines.append(f"ca = {_quoted(values.ca)}\n")
+        lines.append(f"ca = {toml_string(values.ca)}\n")
     return "".join(lines)
 
 
@@ -232,7 +232,7 @@ def _timeout(command: Mapping[str, str], values: TemplateValues) -> str:
     if command.get("mode") != "lorawan":
         return ""
     timeout = "1h" if values.interval == "on-reading" else values.interval
-    line = f"reply_timeout = {_quoted(timeout)}  # longer than the time between two uplinks\n"
+    line = f"reply_timeout = {toml_string(timeout)}  # longer than the time between two uplinks\n"
     return line if values.live else f"# {line}"
 
 
@@ -259,23 +259,25 @@ def _activate(command: Mapping[str, str], live: bool) -> str:
 
 
 def _table(settings: Mapping[str, str]) -> str:
-    return f"{{ {', '.join(f'{_key(key)} = {_quoted(text)}' for key, text in settings.items())} }}"
+    return (
+        f"{{ {', '.join(f'{_key(key)} = {toml_string(text)}' for key, text in settings.items())} }}"
+    )
 
 
 def _key(text: str) -> str:
     return (
         text
         if text.replace("-", "").replace("_", "").isalnum() and text.isascii()
-        else _quoted(text)
+        else toml_string(text)
     )
 
 
-def _quoted(text: str) -> str:
-    """Return a one-line text as a TOML string for the template.
+def toml_string(text: str) -> str:
+    """Return a one-line text as a TOML string for a configuration.
 
     A text with double quotes becomes a literal string, in single quotes, if that is possible.
 
-    >>> print(_quoted("hall"), _quoted('{"t": ""}'))
+    >>> print(toml_string("hall"), toml_string('{"t": ""}'))
     "hall" '{"t": ""}'
     """
     if '"' in text and "'" not in text and text.isprintable():

@@ -6,6 +6,7 @@ the nannies fork their workers.
 
 import json
 import os
+import shlex
 import signal
 import socket
 import ssl
@@ -369,6 +370,12 @@ def test_scheduler_without_workers_is_rejected_with_the_command(monkeypatch):
         error = error_of(address, Code.WORKERS)
 
     assert error.endswith(f"start some:  dask worker {address} --nthreads 1 --nworkers -1")
+
+
+def test_the_command_that_starts_workers_is_printed_as_a_shell_reads_it():
+    """zsh reads the brackets as a pattern."""
+    assert shlex.split(cluster.worker_command("tcp://[::1]:8786"))[2] == "tcp://[::1]:8786"
+    assert "'tcp://[::1]:8786'" in cluster.worker_command("tcp://[::1]:8786")
 
 
 def test_workers_of_another_version_are_rejected_even_if_they_join_late(address, tmp_path):

@@ -1792,6 +1792,20 @@ def test_init_overwrites_no_file_and_leaves_none_after_a_failure(tmp_path, monke
         assert [each.name for each in tmp_path.iterdir()] == [where]
 
 
+def test_the_option_for_an_existing_password_file_is_printed_as_a_shell_reads_it(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(init, "_is_terminal", lambda: True)
+    secret = tmp_path / "two words.password"
+    secret.write_text("mine\n")
+    options = ("--host", "lan", "--user", "me", "--sensor", "a", "--interval", "5min")
+
+    made = run("init", str(tmp_path / "two words.toml"), *options)
+
+    assert made.exit_code == 2
+    assert f"add  --password-file '{secret}' [" in made.stderr
+
+
 def test_init_leaves_no_file_of_an_invalid_configuration(tmp_path, monkeypatch):
     """The terminal is simulated, because `CliRunner` has none."""
     monkeypatch.setattr(init, "_is_terminal", lambda: True)

@@ -266,6 +266,8 @@ def test_fit_says_how_the_model_is_used_until_it_is(config, tmp_path):
     assert other.endswith(
         f'To use the model, set  model = "other.json"  in [fields.temperature] of {config}.\n'
     )
+    quoted = run("fit", config, "-o", tmp_path / 'the "new".json').stdout
+    assert """set  model = 'the "new".json'  in [fields.temperature]""" in quoted
 
 
 @pytest.mark.parametrize("output", ["own.json", "other.json"])

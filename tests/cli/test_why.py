@@ -130,6 +130,8 @@ def test_why_with_a_name_in_place_of_the_interval_prints_the_option_for_a_field(
     assert code == 2
     assert "'lab' is not the number of an interval, such as 12 or -1" in text
     assert "--field lab" in text
+    _, text = said("why", made(), "my field")
+    assert "write  --field 'my field'" in text
 
 
 def test_why_with_several_fields_needs_the_name_of_one(made):

@@ -230,15 +230,15 @@ def test_a_recording_that_is_not_here_is_named_with_what_to_type(tmp_path, monke
     listed = benchmark("--list")
     absent = benchmark("--problems", "metr-la")
     unknown = benchmark("--problems", "metr-ls")
-    file = benchmark("--problems", "shed.csv", "--data-dir", tmp_path)
+    file = benchmark("--problems", "my shed.csv", "--data-dir", tmp_path)
 
     assert "metr-la      recorded; needs --data-dir" in listed.output
     assert "lab-sample   46 sensors, 288 intervals, recorded" in listed.output
     assert absent.exit_code == file.exit_code == 2
     assert "Give the directory of the file with --data-dir" in absent.output
-    assert "--problems shed.csv --data-dir DIR" in file.output
+    assert "--problems 'my shed.csv' --data-dir DIR" in file.output
     assert "Did you mean 'metr-la'" in unknown.output
-    assert "There is no file shed.csv here or in a directory of --data-dir" in file.output
+    assert "There is no file my shed.csv here or in a directory of --data-dir" in file.output
     assert "there is no such file or directory" in benchmark("--list", "--data-dir", "no").output
 
 

@@ -9,6 +9,7 @@ its requests puts a `transaction` into each request.
 import logging
 from collections import deque
 from collections.abc import Iterator
+from shlex import join
 from typing import NamedTuple, get_args
 
 import msgspec
@@ -89,7 +90,7 @@ class RequestQueue:
 
     def _read(self, word: str, message: MQTTMessage, now: float) -> tuple[Verb, Request]:
         if message.retain:
-            clear = f"mosquitto_pub -n -r -t {self._prefix}{word[:MAX_DETAIL]}"
+            clear = join(["mosquitto_pub", "-n", "-r", "-t", self._prefix + word[:MAX_DETAIL]])
             raise PayloadError("retained", f"the broker retained the command; clear it:  {clear}")
         if not self._limits.allows(now):
             raise PayloadError("flooding", f"more than {MAX_RATE:g} commands per second arrived")

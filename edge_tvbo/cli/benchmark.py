@@ -42,7 +42,11 @@ NOT_PLAYED = ("oracle",)  # the oracle reads all sensors; a policy of the benchm
     help="Directory that is searched first for recordings; repeatable.",
 )
 @click.option(
-    "--runs", default=20, show_default=True, type=WholeNumberRange(1), help="Number of runs."
+    "--runs",
+    default=20,
+    show_default=True,
+    type=WholeNumberRange(1, example=20),
+    help="Number of runs.",
 )
 @seed_option
 @jobs_option

@@ -55,7 +55,7 @@ def _host_names(
     "--port",
     default=8787,
     show_default=True,
-    type=WholeNumberRange(0, 65535),
+    type=WholeNumberRange(0, 65535, example=8787),
     help="TCP port to listen on.",
 )
 @click.option(
@@ -78,7 +78,7 @@ def _host_names(
 @click.option(
     "--plan-width",
     metavar="METRES",
-    type=NumberRange(0, 100_000, min_open=True),
+    type=NumberRange(0, 100_000, min_open=True, example=12.5),
     help="Width, in metres, of the area that the image shows. The lower left corner of the image is"
     " the position (0, 0).",
 )

@@ -179,7 +179,7 @@ def _row_length() -> int:
     "--fields",
     default=1,
     show_default=True,
-    type=WholeNumberRange(1, 1000),
+    type=WholeNumberRange(1, 1000, example=2),
     help="Number of fields. One field is called lab; several are called lab-1, lab-2, ...",
 )
 @click.option(

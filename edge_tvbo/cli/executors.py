@@ -21,7 +21,9 @@ cluster_option = click.option(
     " machine.",
 )
 jobs_option = click.option(
-    "--jobs", type=WholeNumberRange(1), help="Number of processes.  [default: one per core]"
+    "--jobs",
+    type=WholeNumberRange(1, example=2),
+    help="Number of processes.  [default: one per core]",
 )
 
 

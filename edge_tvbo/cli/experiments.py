@@ -24,7 +24,9 @@ from edge_tvbo.cli.recordings import data_source
 @click.command()
 @click.argument("name", metavar="NAME|list")
 @click.option(
-    "--runs", type=WholeNumberRange(1), help="Number of runs.  [default: as in the paper]"
+    "--runs",
+    type=WholeNumberRange(1, example=20),
+    help="Number of runs.  [default: as in the paper]",
 )
 @seed_option
 @jobs_option
@@ -91,20 +93,20 @@ def experiment(
     "--horizon",
     default=288,
     show_default=True,
-    type=WholeNumberRange(1),
+    type=WholeNumberRange(1, example=288),
     help="Number of intervals, T.",
 )
 @click.option(
     "--epsilon",
     default=0.03,
     show_default=True,
-    type=NumberRange(0, 1),
+    type=NumberRange(0, 1, example=0.03),
     help="Share ε of the field that is replaced in each interval.",
 )
 @click.option(
     "--epsilon-range",
     nargs=2,
-    type=NumberRange(0, 1),
+    type=NumberRange(0, 1, example=0.03),
     help="Lower and upper bound of ε, the share that --epsilon sets.",
 )
 @click.option(
@@ -132,7 +134,7 @@ def experiment(
     "--delta",
     default=0.1,
     show_default=True,
-    type=NumberRange(0, 1, True, True),
+    type=NumberRange(0, 1, min_open=True, max_open=True, example=0.1),
     help="Probability δ that the bounds do not hold.",
 )
 @json_option

@@ -33,7 +33,7 @@ def _period(context: click.Context, option: click.Parameter, text: str) -> float
     try:
         found = field_types.period(text)
     except ValueError as error:
-        allowed = '"auto", "day", "week", "year", "none" or a duration such as "12h"'
+        allowed = '"auto", "day", "week", "year", "none" or a duration, 1s to 366d, such as "12h"'
         hint = f" ({error})" if str(error) else ""
         raise click.BadParameter(f"{text!r} is not one of {allowed}{hint}.") from None
     return None if found == "auto" else found

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
@@ -20,35 +20,64 @@ Option = Callable[[Callable[..., None]], Callable[..., None]]
 class NumberRange(click.FloatRange):
     """Type of an option that is a number in a range; NaN and infinite numbers are rejected."""
 
+    def __init__(
+        self,
+        low: float | None = None,
+        high: float | None = None,
+        *,
+        example: float,
+        min_open: bool = False,
+        max_open: bool = False,
+    ) -> None:
+        super().__init__(low, high, min_open=min_open, max_open=max_open)
+        self.example = example  # a valid number, for error texts
+
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Return the option's number; fail if the number is infinite, NaN or out of range."""
-        try:
-            float(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a number.", param, ctx)
-        number = float(super().convert(value, param, ctx))
-        if not isfinite(number):
-            self.fail(f"{value} is not a finite number.", param, ctx)
-        return number
+        with suppress(click.BadParameter):
+            number = float(super().convert(value, param, ctx))
+            if isfinite(number):
+                return number
+        raise click.BadParameter(_invalid_number(value, float, self), ctx, param)
 
 
 class WholeNumberRange(click.IntRange):
     """Type of an option that is a whole number in a range."""
 
+    def __init__(self, low: int | None = None, high: int | None = None, *, example: int) -> None:
+        super().__init__(low, high)
+        self.example = example  # a valid number, for error texts
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the option's number; fail if it is no whole number, or out of range."""
-        try:
-            int(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a whole number.", param, ctx)
-        return int(super().convert(value, param, ctx))
+        with suppress(click.BadParameter):
+            return int(super().convert(value, param, ctx))
+        raise click.BadParameter(_invalid_number(value, int, self), ctx, param)
 
 
-SPEED = NumberRange(0, 1e6, min_open=True)  # as a multiple of real time
-POSITIVE = NumberRange(0, min_open=True)
-PORT = WholeNumberRange(1, 65535)  # of a TCP server
+def _invalid_number(value: Any, kind: type, allowed: NumberRange | WholeNumberRange) -> str:
+    """Return the error text for the `value` of an option whose type is `allowed`."""
+    from msgspec import Meta
+
+    from edge_tvbo.messages.declared_types import allowed_values
+
+    limits: dict[str, Any] = {
+        "gt" if allowed.min_open else "ge": allowed.min,
+        "lt" if allowed.max_open else "le": allowed.max,
+    }
+    try:
+        float(value)
+    except ValueError:
+        value = repr(value)
+    words = allowed_values(Annotated[kind, Meta(**limits)])
+    return f"{value} is invalid; allowed: {words}, such as {allowed.example}."
+
+
+SPEED = NumberRange(0, 1_000_000, min_open=True, example=600)  # as a multiple of real time
+POSITIVE = NumberRange(0, min_open=True, example=2.5)
+PORT = WholeNumberRange(1, 65535, example=1883)  # of a TCP server
 DEFAULT = click.core.ParameterSource.DEFAULT
 # Names of the files in a daemon's state directory, such as lab.readings.db:
 STATE_FILE = re.compile(
@@ -81,12 +110,16 @@ data_dir_option = click.option(
     "--data-dir", multiple=True, help="Directory that is searched first for datasets; repeatable."
 )
 seed_option = click.option(
-    "--seed", default=0, show_default=True, type=WholeNumberRange(0), help="Seed of the runs."
+    "--seed",
+    default=0,
+    show_default=True,
+    type=WholeNumberRange(0, example=1),
+    help="Seed of the runs.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 noise_option = click.option(
     "--noise",
-    type=NumberRange(1e-50, 1e50),  # as in the configuration
+    type=NumberRange(1e-50, 1e50, example=0.01),  # as in the configuration
     default=0.01,
     show_default=True,
     help="Noise variance of a reading, relative to the variance of the training data. The policies"
@@ -160,10 +193,14 @@ def by_policy(context: click.Context, option: click.Parameter, begun: str) -> li
 
 def duration_option(context: click.Context, option: click.Parameter, text: str) -> float:
     """Return the value of a command-line option, a duration such as ``5s``, in seconds."""
+    return _seconds(text, "0s or more")
+
+
+def _seconds(text: str, allowed: str) -> float:
     try:
         return seconds(text)
     except ConfigError as error:
-        raise click.BadParameter(str(error)) from None
+        raise click.BadParameter(f"{error}; allowed: {allowed}.") from None
 
 
 def output_file(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
@@ -216,7 +253,7 @@ def optional_duration(
     """Return the value of an option, a duration above 0, in seconds; None if it is not given."""
     if text is None:
         return None
-    length = duration_option(context, option, text)
+    length = _seconds(text, "more than 0s")
     if length == 0.0:
         raise click.BadParameter(f"{text} is too short; allowed: more than 0s, such as 10min.")
     return length
@@ -313,4 +350,5 @@ def assigned_parameters(assignments: Iterable[str]) -> dict[str, Any]:
     try:
         return tomllib.loads("\n".join(assignments))
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"--set: {error}; write  --set epsilon=0.03") from None
+        found = " ".join(map(repr, assignments))
+        raise ConfigError(f"--set is {found}: {error}; write  --set epsilon=0.03") from None

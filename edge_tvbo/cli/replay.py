@@ -44,12 +44,12 @@ out_option = click.option(
 pace_options = all_of(
     click.option(
         "--budget",
-        type=NumberRange(1),
+        type=NumberRange(1, example=100),
         help="Maximum number of activations per day.  [default: no limit]",
     ),
     click.option(
         "--per-interval",
-        type=WholeNumberRange(1, 16),
+        type=WholeNumberRange(1, 16, example=2),
         default=1,
         show_default=True,
         help="Number of sensors that are activated in each interval.",
@@ -86,7 +86,7 @@ pace_options = all_of(
     "--seeds",
     default=1,
     show_default=True,
-    type=WholeNumberRange(1),
+    type=WholeNumberRange(1, example=8),
     help="Number of replays, with different seeds.",
 )
 @click.option(
@@ -176,7 +176,7 @@ def replay(
     "--seeds",
     default=8,
     show_default=True,
-    type=WholeNumberRange(1),
+    type=WholeNumberRange(1, example=8),
     help="Number of replays per policy, with different seeds.",
 )
 @jobs_option

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo.cli.daemon_state import history_reader, retained_state, span_text
-from edge_tvbo.cli.options import json_option
+from edge_tvbo.cli.options import WholeNumberRange, json_option
 from edge_tvbo.cli.output import print_json, printable
 from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.errors import ConfigError, DataError, LinkError
@@ -41,7 +41,7 @@ def _file(context: click.Context, argument: click.Parameter, config: Path) -> Pa
     return config
 
 
-class _Interval(click.IntRange):
+class _Interval(WholeNumberRange):
     """Type of the argument INTERVAL of the command `why`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -61,7 +61,7 @@ class _Interval(click.IntRange):
 
 @click.command(context_settings={"ignore_unknown_options": True})  # such as -2
 @click.argument("config", type=click.Path(path_type=Path), callback=_file)
-@click.argument("interval", type=_Interval(-(2**53), 2**53), required=False)
+@click.argument("interval", type=_Interval(-(2**53), 2**53, example=-1), required=False)
 @click.option("--field", help="Name of a field; by default all.")
 @json_option
 def why(config: Path, interval: int | None, field: str | None, as_json: bool) -> None:

@@ -76,7 +76,11 @@ PARAMETER_OF = {"username": "user", "variance": "spread", "noise_variance": "spr
     "--payload", default="number", show_default=True, help="Format of a reading, with --sensor."
 )
 @click.option("--value", help="Name of the value, if a payload has several values; with --sensor.")
-@click.option("--unit", help="Unit of the readings.  [default: the unit of the quantity]")
+@click.option(
+    "--unit",
+    help="Unit of the readings, for each quantity that can have this unit.  [default: the unit of"
+    " the quantity]",
+)
 @click.option(
     "--interval",
     default="10min",

@@ -1,17 +1,18 @@
 """Fields of a first configuration: their sensors are named by the user, or found on the broker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from edge_tvbo.cli import init_warnings
 from edge_tvbo.cli.init_groups import list_groups
 from edge_tvbo.cli.init_listen import discover
 from edge_tvbo.cli.init_prompts import Answers
+from edge_tvbo.config.field_units import wrong_unit
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.sensor_ids import ids, is_usable_name
 from edge_tvbo.setup.config_template import FieldValues, SourceValues
 from edge_tvbo.setup.quantities import Quantity, field_name, known_quantity
 from edge_tvbo.setup.sensor_groups import SensorGroup
-from edge_tvbo.setup.sensor_units import usual_readings
+from edge_tvbo.setup.sensor_units import unit_of, usual_readings
 
 QUANTITY = "{quantity}"  # stands for the quantity in --topic
 Choose = Callable[[list[SensorGroup], Answers], list[SensorGroup]]
@@ -48,14 +49,23 @@ def _named_sensors(answers: Answers) -> list[FieldValues]:
             f"The quantities {', '.join(names)} cannot have the same topic. Write {QUANTITY} where"
             f" the topics differ:  --topic 'home/{{sensor}}/{QUANTITY}'"
         )
+    _check_unit(answers, names)
     return [_named_field(name, answers) for name in names]
+
+
+def _check_unit(answers: Answers, quantities: Iterable[str]) -> None:
+    """Raise `ConfigError` if --unit is a unit of other quantities than all of `quantities`."""
+    names = (known_quantity(each).name for each in quantities)
+    problems = [wrong_unit(name, answers.unit or "") for name in names]
+    if problems and all(problems):
+        raise ConfigError(f"--unit {problems[0]}.")
 
 
 def _named_field(name: str, answers: Answers) -> FieldValues:
     """Return the template values of a field of named sensors, which measure the quantity `name`."""
     quantity = known_quantity(name)
     value = None if answers.value is None else answers.value.replace(QUANTITY, name)
-    unit = quantity.unit if answers.unit is None else answers.unit
+    unit = unit_of(quantity, answers.unit)
     source = SourceValues(
         sensors=ids(dict.fromkeys(answers.sensors)),
         topic=answers.topic.replace(QUANTITY, name),
@@ -88,9 +98,11 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> li
 
     Each field contains the chosen groups with the same quantity and the same activation mode.
     """
+    _check_unit(answers, answers.quantities)
     discovery, listened = discover(answers, password)
     groups = list_groups(discovery, answers._replace(seconds=listened))
     chosen = choose(groups, answers)
+    _check_unit(answers, [each.quantity.name for each in chosen])
     init_warnings.warn_of_unusable(discovery)
     init_warnings.warn_of_left_out(chosen, groups)
     init_warnings.warn_of_retained(chosen)

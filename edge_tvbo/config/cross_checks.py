@@ -5,8 +5,9 @@ from pathlib import Path
 
 from edge_tvbo.config.daemon_checks import check_metrics, check_mqtt, check_state
 from edge_tvbo.config.energy_checks import check_energy
-from edge_tvbo.config.errors import Report
+from edge_tvbo.config.errors import Report, dotted
 from edge_tvbo.config.field_checks import check_policy, check_prior, check_sensors, check_times
+from edge_tvbo.config.field_units import wrong_unit
 from edge_tvbo.config.reader import Values
 from edge_tvbo.config.source_checks import check_readings, check_sources
 from edge_tvbo.config.topic_checks import check_between_fields, check_topics
@@ -59,6 +60,9 @@ def _check_field(
             f"is a reserved name, because {OWN_TOPICS}/<instance>/{name} is a topic of the "
             "daemon; choose another name",
         )
+    if problem := wrong_unit(name, field.get("unit", "")):
+        advice = "Set the unit of the readings, or rename the field."
+        report.warn((*path, "unit"), f"{dotted((*path, 'unit'))} {problem}. {advice}")
     check_times(field, path, report)
     if field.get("model"):
         field["model"] = base / field["model"]

@@ -9,7 +9,13 @@ from msgspec.structs import replace
 from edge_tvbo.messages.sensor_ids import ids
 from edge_tvbo.setup.config_template import FieldValues, SourceValues
 from edge_tvbo.setup.sensor_groups import SensorGroup
-from edge_tvbo.setup.sensor_units import OtherUnit, conversion, other_unit, reference_group
+from edge_tvbo.setup.sensor_units import (
+    OtherUnit,
+    conversion,
+    other_unit,
+    reference_group,
+    unit_of,
+)
 
 
 class DiscoveredSource(NamedTuple):
@@ -112,10 +118,10 @@ def discovered_fields(
 ) -> list[DiscoveredField]:
     """Return a field for each of `parts`: lists of groups, which all measure the same quantity.
 
-    Each group becomes a source of its field. If `unit` is None, the fields have the usual unit of
-    the quantity. The units of sources are found by a comparison of all groups in all parts.
+    Each group becomes a source of its field. `unit_of` says which unit the fields have. The units
+    of sources are found by a comparison of all groups in all parts.
     """
-    unit = parts[0][0].quantity.unit if unit is None else unit
+    unit = unit_of(parts[0][0].quantity, unit)
     reference = reference_group(list(chain(*parts)), unit)
     return [
         DiscoveredField(groups, unit, reference, list(_sources(groups, reference, unit)))

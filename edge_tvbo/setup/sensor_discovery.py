@@ -19,6 +19,7 @@ from edge_tvbo.setup.sensor_groups import (
     known_quantity_in,
     rank,
 )
+from edge_tvbo.setup.sensor_units import unit_of
 
 OWN_TOPICS = "edge_tvbo/"
 MAX_PAYLOAD = 65_536  # bytes
@@ -49,7 +50,8 @@ class SensorDiscovery:
         difference of 1 °C is a difference of 1.8 °F. The arguments are the format's name and its
         setting `value`.
     unit : str, optional
-        The unit of the readings; None for the usual unit of each quantity.
+        The unit of the readings of each quantity that can have this unit. All other quantities
+        have their usual unit, as with None.
     """
 
     def __init__(
@@ -151,7 +153,7 @@ class SensorDiscovery:
     def _converted_to(self, integration: str, topic: str, value: str | None) -> Unit | None:
         """Return the unit that must be set for the codec of discovered readings, or None."""
         known = known_quantity_in(topic, value)
-        wanted = self._unit or (known.unit if known else "")
+        wanted = unit_of(known, self._unit) if known else self._unit or ""
         factor = self._units(integration, value).get(wanted)
         return None if factor is None else Unit(wanted, factor if known else 1.0)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from edge_tvbo.config.field_units import wrong_unit
 from edge_tvbo.control.units import OTHER_UNITS
 from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo.setup.quantities import Quantity
@@ -69,6 +70,18 @@ def other_units(unit: str) -> list[OtherUnit]:
                 known.add(name)
                 found.append(OtherUnit(name, second * factor, second * shift + offset))
     return found
+
+
+def unit_of(quantity: Quantity, unit: str | None) -> str:
+    """Return the unit of `quantity` if the user has named `unit` for all quantities.
+
+    This is the usual unit of the quantity if `unit` is None, or a unit of other quantities only.
+
+    >>> heat, damp = Quantity("temperature", "°C", 3.0), Quantity("humidity", "%", 10.0)
+    >>> unit_of(heat, "°F"), unit_of(damp, "°F"), unit_of(damp, "%RH"), unit_of(heat, None)
+    ('°F', '%', '%RH', '°C')
+    """
+    return quantity.unit if unit is None or wrong_unit(quantity.name, unit) else unit
 
 
 def usual_readings(quantity: Quantity, unit: str) -> tuple[float, float]:

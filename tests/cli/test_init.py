@@ -1072,6 +1072,41 @@ def test_units_are_also_compared_between_the_fields_of_a_quantity(
     assert "The reading of " not in two_fields.stderr  # no sensor is named a second time
 
 
+BOTH = {f"zigbee2mqtt/s{n}": json.dumps({"temperature": 70 + n, "humidity": 40}) for n in (1, 2)}
+
+
+@pytest.mark.parametrize("source", [("--sensor", "hall"), ("--listen", "1s")])
+def test_the_option_unit_is_for_the_quantities_that_have_this_unit(init_with, tmp_path, source):
+    quantities = ("--quantity", "temperature", "--quantity", "humidity")
+    path = tmp_path / "my.toml"
+    if source[0] == "--listen":
+        made, path = init_with(BOTH, *quantities, "--unit", "°F")
+    else:
+        made = run("init", str(path), *source, *quantities, "--unit", "°F")
+    assert made.exit_code == 0, made.output
+    fields = settings_of(path).fields
+    assert {name: each.unit for name, each in fields.items()} == {
+        "temperature": "°F",
+        "humidity": "%",
+    }
+    assert fields["humidity"].kernel.mean == pytest.approx(45, abs=5)
+
+
+@pytest.mark.parametrize("options", [(), ("--quantity", "temperature")])
+@pytest.mark.parametrize("source", [("--sensor", "hall"), ("--listen", "1s")])
+def test_a_unit_of_another_quantity_is_an_error_of_its_option(init_with, tmp_path, options, source):
+    path = tmp_path / "my.toml"
+    if source[0] == "--listen":
+        made, path = init_with(BOTH, *options, "--unit", "hPa")
+    else:
+        made = run("init", str(path), *source, *options, "--unit", "hPa")
+    assert made.exit_code == 2
+    assert made.stderr.splitlines()[-1] == (
+        '--unit is "hPa", a unit of pressure; the units of temperature are °C, °F and K. [E100]'
+    )
+    assert not path.exists()
+
+
 @pytest.mark.parametrize("mode", ["advise", "live"])
 def test_a_sensor_in_another_unit_is_also_named_in_a_small_field(init_with, mode):
     """The two sensors of plain numbers, which have no command, are a field of their own."""

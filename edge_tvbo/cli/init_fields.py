@@ -134,5 +134,5 @@ def _found_fields(modes: "dict[str, list[SensorGroup]]", answers: Answers) -> "l
     from edge_tvbo.setup.discovered_field import discovered_fields
 
     fields = discovered_fields(list(modes.values()), answers.unit)
-    init_warnings.warn_of_units(fields, answers.mean)
+    init_warnings.warn_of_units(fields, answers)
     return [each.values(answers.mean, answers.spread) for each in fields]

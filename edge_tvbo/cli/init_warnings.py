@@ -1,10 +1,12 @@
 """Warnings of `init`: sensors that are left out, need a setting, or may use another unit."""
 
 from collections.abc import Iterator
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
+from edge_tvbo.cli.init_prompts import Answers
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -145,10 +147,10 @@ def warn_of_downlinks(chosen: "list[SensorGroup]") -> None:
         )
 
 
-def warn_of_units(fields: "list[DiscoveredField]", mean: float | None) -> None:
+def warn_of_units(fields: "list[DiscoveredField]", answers: Answers) -> None:
     """Print, for `init`, which sensors of a quantity's fields send their readings in other units.
 
-    `mean` is the mean of the readings that the user has given, or None.
+    Also print a unit that the user has not named, and that is not the usual unit.
     """
     from edge_tvbo.setup.discovered_field import typical_group
     from edge_tvbo.setup.sensor_units import other_readings
@@ -161,21 +163,55 @@ def warn_of_units(fields: "list[DiscoveredField]", mean: float | None) -> None:
         click.echo(text, err=True)
     for field in fields:
         for (_, other), found in field.others.items():
-            change = _mean_text(found, other) if mean is None and not field.comparable else ""
+            change = (
+                _mean_text(found, other) if answers.mean is None and not field.comparable else ""
+            )
             click.echo(f"{_other_unit_text(found, groups, field, other)}{change}.", err=True)
-        for reading in other_readings(field.comparable, typical, unit, field.sent):
+        for reading in other_readings(field.unannounced, typical, unit, field.sent):
             click.echo(_other_reading_text(reading, typical.center, unit), err=True)
     if all(each.other is None for each in sources) and not reference.unit:
         for text in dict.fromkeys(_unconverted_texts(groups, unit)):
             click.echo(text, err=True)
+        if answers.unit is None and (text := _assumed_unit_text(fields, typical)):
+            click.echo(text, err=True)
+
+
+def _assumed_unit_text(fields: "list[DiscoveredField]", typical: "SensorGroup") -> str:
+    """Return a text about a unit that the user has not named; "" if there is no doubt about it."""
+    from edge_tvbo.setup.config_template import toml_string
+    from edge_tvbo.setup.sensor_units import unusual_unit
+
+    unit, quantity, center = fields[0].unit, typical.quantity, typical.center
+    groups = [group for field in fields for group in field.groups]
+    if unit != quantity.unit:
+        return (
+            f"All sensors announce {unit}, so {unit} is the unit of {quantity.name}. To convert to"
+            f" {quantity.unit}, remove the file and repeat the command with  --unit"
+            f" {quote(quantity.unit)}"
+        )
+    units = [None if each.announced_unit else unusual_unit(each) for each in groups]
+    other = units[0]
+    if other is None or any(each != other for each in units):
+        return ""
+    tables = [
+        f"[fields.{quantity.name}{f'-{n}' if n > 1 else ''}]" for n in range(1, len(fields) + 1)
+    ]
+    return (
+        f"The readings of {quantity.name}, with a median of {center:.4g}, count as {unit}, because"
+        f" no message states their unit. {center:.4g} {other.name} are"
+        f" {other.converted(center):.3g} {unit}: if the sensors send {other.name}, set  unit ="
+        f" {toml_string(other.name)}  in {' and '.join(tables)}"
+    )
 
 
 def _converted_text(group: "SensorGroup", unit: str) -> str:
     from edge_tvbo.setup.sensor_groups import source_name
 
+    announced = group.announced_unit
+    sent = f"announce {announced}" if announced else f"seem to send {group.quantity.unit}"
     return (
-        f"Sensors of {source_name(group.integration)} seem to send {group.quantity.unit}. scale and"
-        f" offset in the file convert their readings to {unit}."
+        f"Sensors of {source_name(group.integration)} {sent}. scale and offset in the file convert"
+        f" their readings to {unit}."
     )
 
 

@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo.messages.sensor_ids import ids
 from edge_tvbo.setup.config_template import FieldValues, SourceValues
 from edge_tvbo.setup.sensor_groups import SensorGroup
 from edge_tvbo.setup.sensor_units import (
     OtherUnit,
+    announced_unit,
     conversion,
     other_unit,
     reference_group,
@@ -73,6 +75,18 @@ class DiscoveredField(NamedTuple):
         return found
 
     @property
+    def unannounced(self) -> dict[str, float]:
+        """The comparable readings of sensors that do not announce the field's unit."""
+        announced = {
+            sensor
+            for each in self.sources
+            for sensor, name in each.sensors.items()
+            if (unit := each.group.announced.get(name))
+            and (each.group.announced_unit or may_be_same_unit(unit, self.unit))
+        }
+        return {key: value for key, value in self.comparable.items() if key not in announced}
+
+    @property
     def sent(self) -> dict[str, float]:
         """The last readings of the field's converted sources, before their conversion."""
         converted = (each.sent for each in self.sources if each.is_converted)
@@ -118,11 +132,16 @@ def discovered_fields(
 ) -> list[DiscoveredField]:
     """Return a field for each of `parts`: lists of groups, which all measure the same quantity.
 
-    Each group becomes a source of its field. `unit_of` says which unit the fields have. The units
-    of sources are found by a comparison of all groups in all parts.
+    Each group becomes a source of its field. If `unit` is None, and all sensors announce the same
+    unit, the fields have this unit. Otherwise, `unit_of` says which unit the fields have. The units
+    of sources are announced, or found by a comparison of all groups in all parts.
     """
-    unit = unit_of(parts[0][0].quantity, unit)
-    reference = reference_group(list(chain(*parts)), unit)
+    groups = list(chain(*parts))
+    announced = groups[0].announced_unit
+    if unit is None and all(each.announced_unit == announced for each in groups):
+        unit = announced
+    unit = unit_of(groups[0].quantity, unit)
+    reference = reference_group(groups, unit)
     return [
         DiscoveredField(groups, unit, reference, list(_sources(groups, reference, unit)))
         for groups in parts
@@ -133,7 +152,8 @@ def typical_group(fields: Sequence[DiscoveredField]) -> SensorGroup:
     """Return one group with the readings of all `fields` of a quantity, without other units."""
     readings = [value for field in fields for value in field.comparable.values()]
     numbered = {str(number): value for number, value in enumerate(readings)}
-    return replace(fields[0].reference, readings=numbered)
+    reference = fields[0].reference
+    return replace(reference, readings=numbered or reference.readings)
 
 
 def _sources(
@@ -155,7 +175,11 @@ def _sources(
             continue
         sensors = ids(names, taken)
         taken.update(sensors)
-        scale, offset = conversion(group, reference)
-        is_converted = (scale, offset) != (1.0, 0.0)
-        other = None if is_converted else other_unit(group, reference, unit)
+        scale, offset, other = 1.0, 0.0, None
+        if announced := announced_unit(group, unit):
+            scale, offset = announced.scale, announced.offset
+        elif group.announced_unit is None:
+            scale, offset = conversion(group, reference)
+            is_converted = (scale, offset) != (1.0, 0.0)
+            other = None if is_converted else other_unit(group, reference, unit)
         yield DiscoveredSource(group, sensors, scale, offset, other)

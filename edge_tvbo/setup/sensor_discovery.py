@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
+from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo.messages.payloads import Activation, DetectedSensor, PayloadCodec, Preset
 from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH, is_usable_name
+from edge_tvbo.setup.announced_units import EVERY_VALUE, AnnouncedUnits
 from edge_tvbo.setup.quantities import GENERIC, quantity_of
 from edge_tvbo.setup.sensor_groups import (
     PLACEHOLDER,
@@ -19,7 +21,7 @@ from edge_tvbo.setup.sensor_groups import (
     known_quantity_in,
     rank,
 )
-from edge_tvbo.setup.sensor_units import unit_of
+from edge_tvbo.setup.sensor_units import unit_of, units_of
 
 OWN_TOPICS = "edge_tvbo/"
 MAX_PAYLOAD = 65_536  # bytes
@@ -67,6 +69,7 @@ class SensorDiscovery:
         self._unit = unit
         self._codecs: dict[tuple[str, str | None, str | None], PayloadCodec] = {}
         self._groups: dict[tuple[str, str, str | None], _GroupBuilder] = {}
+        self._announced = AnnouncedUnits()
         self._readings = 0  # in all groups
         self.messages = 0
         self.is_full = False  # whether a sensor was left out, because there are too many
@@ -80,6 +83,7 @@ class SensorDiscovery:
         """
         if topic.startswith((OWN_TOPICS, "$")):  # the broker's own topics begin with $
             return
+        self._announced.add_message(topic, payload)
         self.messages += 1
         seen = list(self._recognised(topic, payload)) or list(guess_by_topic(topic, payload))
         added = [self._add(integration, each, payload, retained) for integration, each in seen]
@@ -88,7 +92,25 @@ class SensorDiscovery:
 
     def groups(self) -> list[SensorGroup]:
         """Return the discovered groups: known quantities first, large groups before small ones."""
-        return sorted((each.group() for each in self._groups.values()), key=rank)
+        groups = (self._with_units(each.group()) for each in self._groups.values())
+        return sorted(groups, key=rank)
+
+    def _with_units(self, group: SensorGroup) -> SensorGroup:
+        """Return `group` with the units that its sensors announce, if its codec converts none."""
+        if self._units(group.integration, group.value):
+            return group
+        units, found = units_of(group.quantity), {}
+        for sensor in group.readings if units else ():
+            announced = self._announced_unit(group, group.topic.replace(PLACEHOLDER, sensor))
+            for unit in units if announced else ():
+                if may_be_same_unit(unit, announced):
+                    found[sensor] = unit
+        return msgspec.structs.replace(group, announced=found)
+
+    def _announced_unit(self, group: SensorGroup, topic: str) -> str:
+        of_value = self._announced.unit_at(topic, group.value)
+        of_json = self._announced.unit_at(topic, EVERY_VALUE)
+        return of_value or (of_json if group.integration == "json" else None) or ""
 
     def _recognised(self, topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
         for integration, preset in self._presets.items() if len(payload) < MAX_PAYLOAD else ():

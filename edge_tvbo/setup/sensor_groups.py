@@ -50,6 +50,14 @@ class SensorGroup(msgspec.Struct, frozen=True):
     messages: int
     retained: tuple[str, ...] = ()  # sensors from which only a retained message was received
     unit: Unit | None = None  # the setting `unit` of the codec; None if it is not needed
+    announced: dict[str, str] = {}  # the announced units of sensors, among those of the quantity
+
+    @property
+    def announced_unit(self) -> str | None:
+        """The unit that all sensors of the group announce; None if there is no such unit."""
+        units = set(self.announced.values())
+        is_complete = len(units) == 1 and len(self.announced) == len(self.readings)
+        return units.pop() if is_complete else None
 
     @property
     def topics(self) -> set[str]:
@@ -113,7 +121,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
         count = len(values)
         number, messages = counted(count, "sensor"), counted(self.messages, "message")
         source = source_name(self.integration)
-        unit = self.unit.name if self.unit else quantity.unit
+        unit = self.unit.name if self.unit else self.announced_unit or quantity.unit
         span = f"{min(values):.4g} to {max(values):.4g} {unit}".rstrip()
         some = [f"{shown(name)} {value:.4g}" for name, value in self.readings.items()][
             :LISTED_SENSORS

@@ -4,6 +4,7 @@ A unit is recognised by its readings: after their conversion, they are as other 
 field. For sensors that the user names, this module converts the usual readings of the quantity.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from edge_tvbo.setup.sensor_groups import SensorGroup
 # the first distance, and closer than the second distance after its conversion from that unit:
 MIN_FAR_SPREADS, MAX_NEAR_SPREADS = 5.0, 2.0
 
+ONE_UNIT = ("zigbee2mqtt", "shelly", "tasmota")  # formats that always have the usual unit
+NAMES_CELSIUS = re.compile(r"(_c|tempc|temperaturec|\btc|celsius)\b", re.IGNORECASE)
 RARE_UNITS = {  # unit -> (another unit that a user may name, but that no reading suggests, factor)
     "hPa": (("bar", 0.001), ("mmHg", 0.750062), ("inHg", 0.02953), ("psi", 0.0145038))
 }
@@ -70,6 +73,16 @@ def other_units(unit: str) -> list[OtherUnit]:
                 known.add(name)
                 found.append(OtherUnit(name, second * factor, second * shift + offset))
     return found
+
+
+def units_of(quantity: Quantity) -> list[str]:
+    """Return the units in which sensors may report `quantity`; empty for an unknown quantity.
+
+    >>> units_of(Quantity("temperature", "°C", 3.0)), units_of(Quantity("radon", "", 10.0))
+    (['°C', '°F', 'K'], [])
+    """
+    usual = [quantity.unit] if quantity.unit else []
+    return [*usual, *(each.name for each in other_units(quantity.unit))]
 
 
 def unit_of(quantity: Quantity, unit: str | None) -> str:
@@ -149,7 +162,38 @@ def reference_group(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
             for each in groups
         )
 
-    return next((each for each in groups if each.unit), None) or max(groups, key=agreeing)
+    possible = [each for each in groups if announced_unit(each, unit) is None] or groups
+    return next((each for each in groups if each.unit), None) or max(possible, key=agreeing)
+
+
+def announced_unit(group: SensorGroup, unit: str) -> OtherUnit | None:
+    """Return the unit other than `unit` that all sensors of `group` announce, or None."""
+    announced = group.announced_unit
+    return next((each for each in other_units(unit) if each.name == announced), None)
+
+
+def unusual_unit(group: SensorGroup) -> OtherUnit | None:
+    """Return the unit that makes usual readings of a group's readings, which are unusual without.
+
+    Return None if there is no such unit, or if the format or the name of the value says that the
+    readings are in the usual unit of their quantity.
+
+    >>> values = {"attic": 70.0, "hall": 71.0, "office": 72.0}
+    >>> group = SensorGroup("json", "home/{sensor}", "temp", None, values, 3)
+    >>> in_celsius = SensorGroup("json", "home/{sensor}", "temp_c", None, values, 3)
+    >>> unusual_unit(group).name, unusual_unit(in_celsius)
+    ('°F', None)
+    """
+    quantity, center = group.quantity, group.center
+    if group.integration in ONE_UNIT or NAMES_CELSIUS.search(group.value or group.topic):
+        return None
+    if abs(center - quantity.mean) <= MIN_FAR_SPREADS * quantity.spread:
+        return None
+    near = MAX_NEAR_SPREADS * quantity.spread
+    others = other_units(quantity.unit)
+    return next(
+        (each for each in others if abs(each.converted(center) - quantity.mean) < near), None
+    )
 
 
 def other_unit(group: SensorGroup, reference: SensorGroup, unit: str) -> OtherUnit | None:
@@ -173,7 +217,7 @@ def unconverted_unit(group: SensorGroup, unit: str) -> OtherUnit | None:
     >>> unconverted_unit(hall, "K").name, unconverted_unit(hall, "°C")
     ('°C', None)
     """
-    if group.unit is not None:
+    if group.unit is not None or group.announced_unit is not None:
         return None
     usual = group.quantity.unit
     return next((each for each in other_units(unit) if each.name == usual), None)

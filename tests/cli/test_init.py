@@ -66,6 +66,7 @@ templates = st.sampled_from(
         "edge_tvbo/{}",
         "{}/temperature",
         "h/{}/co2",
+        "homeassistant/sensor/{}/config",
         "/home/{}/co2",
         "home//{}",
     ]
@@ -1070,6 +1071,113 @@ def test_units_are_also_compared_between_the_fields_of_a_quantity(
     }
     assert sent(value, other[0]) == pytest.approx(fields[name].kernel.mean, abs=0.1)
     assert "The reading of " not in two_fields.stderr  # no sensor is named a second time
+
+
+def announcing(messages, unit):
+    """Return `messages` with a discovery message for Home Assistant for each temperature."""
+    found = {}
+    for number, (topic, body) in enumerate(messages.items()):
+        path = ".temperature" if body.startswith("{") else ""
+        template = f"{{{{ value{'_json' * bool(path)}{path} }}}}"
+        entity = {"state_topic": topic, "unit_of_measurement": unit, "value_template": template}
+        found[f"homeassistant/sensor/s{number}/t/config"] = json.dumps(entity)
+    return found | messages
+
+
+@pytest.mark.parametrize("mode", ["advise", "live"])
+@pytest.mark.parametrize("unit", ["°F", "K"])
+def test_the_unit_that_all_sensors_announce_is_the_unit_of_the_field(init_with, unit, mode):
+    made, path = init_with(announcing(rooms(unit, unit), unit), "--mode", mode)
+
+    assert f"{sent(21, unit):.4g} to {sent(23, unit):.4g} {unit} in 3 messages" in made.stdout
+    assert (
+        f"All sensors announce {unit}, so {unit} is the unit of temperature. To convert to °C,"
+        " remove the file and repeat the command with  --unit '°C'\n"
+    ) in made.stderr
+    assert "send" not in made.stderr
+    fields = settings_of(path).fields.values()
+    assert {each.unit for each in fields} == {unit}
+    assert all(each.scale == 1.0 for field in fields for each in field.sources)
+
+
+def test_the_unit_that_json_states_beside_its_values_is_the_unit_of_the_field(init_with):
+    body = {"temperature": 71.6, "humidity": 40, "unit": "F"}
+    quantities = ("--quantity", "temperature", "--quantity", "humidity")
+
+    _, path = init_with({"home/hall": json.dumps(body)}, *quantities)
+
+    fields = settings_of(path).fields
+    assert [fields[name].unit for name in ("temperature", "humidity")] == ["°F", "%"]
+
+
+@pytest.mark.parametrize("mode", ["advise", "live"])
+@pytest.mark.parametrize(("announced", "options"), [("°F", ()), ("°F", ("--unit", "°C"))])
+def test_readings_in_another_announced_unit_are_converted(init_with, announced, options, mode):
+    messages = rooms("°C", announced)
+    plain = {topic: body for topic, body in messages.items() if topic.startswith("home/")}
+
+    made, path = init_with(announcing(plain, announced) | messages, "--mode", mode, *options)
+
+    assert (
+        "Sensors of plain numbers announce °F. scale and offset in the file convert their readings"
+        " to °C."
+    ) in made.stderr
+    assert "seem to send" not in made.stderr
+    fields = settings_of(path).fields.values()
+    sources = {each.payload: each for field in fields for each in field.sources}
+    assert (sources["number"].scale, sources["number"].offset) == (0.5556, -17.78)
+    assert sources["zigbee2mqtt"].scale == 1.0
+    assert {each.unit for each in fields} == {"°C"}
+    assert all(each.kernel.mean == pytest.approx(22.5, abs=0.6) for each in fields)
+
+
+def test_readings_whose_unit_is_announced_are_not_taken_for_another_unit(init_with):
+    """A boiler with 70 °C, among rooms with 22 °C."""
+    boiler = {"home/boiler/temperature": "70"}
+
+    made, path = init_with(ZIGBEE | announcing(boiler, "°C"))
+
+    assert not re.search("send|announce|count as", made.stderr)
+    (field,) = settings_of(path).fields.values()
+    assert all(each.scale == 1.0 for each in field.sources)
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "usual"), [(71.0, "°F", "21.7"), (295.0, "K", "21.9"), (68.0, "°F", "20")]
+)
+def test_readings_that_are_usual_only_in_another_unit_are_named(init_with, value, other, usual):
+    """The readings may also be those of a boiler, so the unit is only named as an assumption."""
+    messages = {f"home/s{n}/temperature": str(value + n - 1) for n in range(3)}
+
+    made, path = init_with(messages)
+
+    (line,) = [each for each in made.stderr.splitlines() if "count as" in each]
+    assert line == (
+        f"The readings of temperature, with a median of {value:.4g}, count as °C, because no"
+        f" message states their unit. {value:.4g} {other} are {usual} °C: if the sensors send"
+        f' {other}, set  unit = "{other}"  in [fields.temperature]'
+    )
+    path.write_text(path.read_text().replace('unit = "°C"', f'unit = "{other}"'))
+    assert run("check", str(path)).exit_code == 0
+
+
+@pytest.mark.parametrize("value", [-40.0, -18.0, 5.0, 21.0, 30.0, 50.0, 56.0, 80.0, 120.0, 1100.0])
+def test_readings_that_may_be_in_their_usual_unit_are_not_named(init_with, value):
+    made, _ = init_with({f"home/s{n}/temperature": str(value + n) for n in range(3)})
+    assert "count as" not in made.stderr
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        ("zigbee2mqtt/boiler", '{"temperature": 70}'),
+        ("tele/boiler/SENSOR", '{"DS18B20": {"Temperature": 70.0}, "TempUnit": "C"}'),
+        ("home/boiler", '{"temperature_c": 70}'),
+    ],
+)
+def test_a_boiler_is_not_named_if_its_format_has_only_one_unit(init_with, message):
+    made, _ = init_with(dict([message]))
+    assert "count as" not in made.stderr
 
 
 BOTH = {f"zigbee2mqtt/s{n}": json.dumps({"temperature": 70 + n, "humidity": 40}) for n in (1, 2)}

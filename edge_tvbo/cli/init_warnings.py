@@ -189,7 +189,7 @@ def _assumed_unit_text(fields: "list[DiscoveredField]", typical: "SensorGroup") 
             f" {quantity.unit}, remove the file and repeat the command with  --unit"
             f" {quote(quantity.unit)}"
         )
-    units = [None if each.announced_unit else unusual_unit(each) for each in groups]
+    units = [None if each.announced else unusual_unit(each) for each in groups]
     other = units[0]
     if other is None or any(each != other for each in units):
         return ""

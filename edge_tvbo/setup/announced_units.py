@@ -4,22 +4,31 @@ These messages state units:
 
 - discovery messages for Home Assistant: ``homeassistant/sensor/hall/config``
 - Homie: ``homie/hall/room/temperature/$unit``, and from version 5 on ``homie/5/hall/$description``
-- JSON with a key such as ``unit`` beside the value
+- JSON with a key such as ``unit`` or ``temperature_unit`` beside the value
 """
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from itertools import islice
+from typing import Any, Literal, NamedTuple
+from unicodedata import normalize
 
 import msgspec
 
+from edge_tvbo.setup.quantities import quantity_of
+
 MAX_PAYLOAD = 65_536  # bytes
 MAX_UNITS = 20_000  # topics and values whose unit is stored
-MAX_UNIT_LENGTH = 16  # characters
+MAX_UNIT_LENGTH = 24  # characters
 MAX_LENGTH = 500  # characters of a topic and a value whose unit is stored
-EVERY_VALUE = ""  # in place of the name of a value
+MAX_UNIT_KEYS = 20  # keys of a JSON object that state units
 _CONFIG = re.compile(r"[^/]+/(sensor|number|device)/.+/config")
-_UNIT_KEY = re.compile(r"(?i:(.*_)?units?|unit_of_measurement)|.*[a-z]Units?")
+_UNIT_KEY = re.compile(
+    r"(?i:(?:(?P<word>.+)_)?units?|unit_of_measurement)|(?P<camel>.*[a-z\d])Units?"
+)
+_NAMES = {"c": "°C", "celsius": "°C", "f": "°F", "fahrenheit": "°F", "kelvin": "K"} | dict.fromkeys(
+    ("%rh", "rh%", "percent"), "%"
+)
 _STEP = r"(?:\.\w+|\[['\"]\w+['\"]\])"
 # A template that changes the number, such as {{ value_json.t * 1.8 + 32 }}, does not match:
 _TEMPLATE = re.compile(
@@ -28,33 +37,67 @@ _TEMPLATE = re.compile(
 )
 
 
+class Place(NamedTuple):
+    """A value of the messages on a topic, whose unit other messages or the same message state."""
+
+    topic: str
+    value: str | None  # its name in JSON; None if a message is one number
+    stated: Literal["elsewhere", "beside"]
+
+
 class AnnouncedUnits:
     """Collector of the units that messages announce; no message raises an exception."""
 
     def __init__(self) -> None:
-        self._units: dict[tuple[str, str | None], str] = {}
+        self._units: dict[Place, dict[tuple[str, int], str]] = {}  # by place and announcement
+        self._stored = 0
 
     def add_message(self, topic: str, payload: bytes) -> None:
         """Store the units that a message announces, for the readings of this or other topics."""
         if len(payload) >= MAX_PAYLOAD:
             return
-        for place, value, unit in _announced(topic, payload):
-            is_short = len(unit) <= MAX_UNIT_LENGTH and len(place + (value or "")) <= MAX_LENGTH
-            if is_short and (len(self._units) < MAX_UNITS or (place, value) in self._units):
-                self._units[place, value] = unit
+        for number, (place, unit) in enumerate(_announced(topic, payload)):
+            is_short = len(place.topic + (place.value or "")) <= MAX_LENGTH
+            if is_short and len(unit) <= MAX_UNIT_LENGTH:
+                self._store(place, (topic, number), usual_spelling(unit))
+
+    def _store(self, place: Place, announcement: tuple[str, int], unit: str) -> None:
+        is_new = announcement not in self._units.get(place, ())
+        if self._stored < MAX_UNITS or not is_new:
+            self._units.setdefault(place, {})[announcement] = unit
+            self._stored += is_new
 
     def unit_at(self, topic: str, value: str | None) -> str | None:
-        """Return the announced unit of `value` in the messages on `topic`; None if unknown.
+        """Return the unit that other messages announce for `value` in the messages on `topic`.
 
-        With `EVERY_VALUE`, return the unit that JSON on `topic` states beside its values.
+        Return None if no message announces it, or if messages contradict each other.
         """
-        return self._units.get((topic, value))
+        return self._unit(Place(topic, value, "elsewhere"))
+
+    def unit_beside(self, topic: str, value: str | None) -> str | None:
+        """Return the unit that JSON on `topic` states beside `value`; None if it states none."""
+        return self._unit(Place(topic, value, "beside"))
+
+    def _unit(self, place: Place) -> str | None:
+        units = set(self._units.get(place, {}).values())
+        return units.pop() if len(units) == 1 else None
 
 
-def _announced(topic: str, payload: bytes) -> Iterator[tuple[str, str | None, str]]:
-    """Yield the announced units of a message, each with the topic and the value of the readings."""
+def usual_spelling(unit: str) -> str:
+    """Return the usual spelling of an announced unit, or `unit` if no other spelling is known.
+
+    >>> usual_spelling("degF"), usual_spelling("°c"), usual_spelling("Celsius"), usual_spelling("K")
+    ('°F', '°C', '°C', 'K')
+    """
+    word = re.sub(r"[°\s._]", "", normalize("NFKC", unit).lower())
+    return _NAMES.get(re.sub(r"^deg(rees?)?", "", word), unit)
+
+
+def _announced(topic: str, payload: bytes) -> Iterator[tuple[Place, str]]:
+    """Yield the units that a message announces, each with the place of the readings."""
     if topic.endswith("/$unit"):
-        yield topic.removesuffix("/$unit"), None, payload.decode("utf-8", "replace").strip()
+        unit = payload.decode("utf-8", "replace").strip()
+        yield Place(topic.removesuffix("/$unit"), None, "elsewhere"), unit
         return
     try:
         document = msgspec.json.decode(payload)
@@ -67,12 +110,33 @@ def _announced(topic: str, payload: bytes) -> Iterator[tuple[str, str | None, st
     elif topic.startswith("homie/5/") and topic.endswith("/$description"):
         yield from _of_homie(topic.removesuffix("/$description"), document)
     else:
-        stated = [each for key, each in document.items() if _UNIT_KEY.fullmatch(key)]
-        if len(stated) == 1 and isinstance(stated[0], str):
-            yield topic, EVERY_VALUE, stated[0]
+        for value, unit in _beside(document).items():
+            yield Place(topic, value, "beside"), unit
 
 
-def _of_home_assistant(document: dict[str, Any]) -> Iterator[tuple[str, str | None, str]]:
+def _beside(document: dict[str, Any]) -> dict[str, str]:
+    """Return the units that JSON states beside its values, by the names of the values.
+
+    A key such as ``unit`` states the unit of all values. ``temperature_unit`` states that of the
+    temperatures, and ``display_unit`` that of no value.
+    """
+    matches = ((_UNIT_KEY.fullmatch(key), unit) for key, unit in document.items())
+    stated = [
+        (match["word"] or match["camel"], unit)
+        for match, unit in matches
+        if match and isinstance(unit, str)
+    ]
+    found: dict[str, str] = {}
+    quantities = {key: known for key in document if (known := quantity_of(key))}
+    for word, unit in islice(sorted(stated, key=lambda each: each[0] is not None), MAX_UNIT_KEYS):
+        of = None if word is None else quantity_of(word)
+        for value, quantity in quantities.items():
+            if word is None or quantity == of:
+                found[value] = unit
+    return found
+
+
+def _of_home_assistant(document: dict[str, Any]) -> Iterator[tuple[Place, str]]:
     """Yield the units in a discovery message, which describes an entity or a whole device."""
     parts = document.get("components", document.get("cmps"))
     entities = list(parts.values()) if isinstance(parts, dict) else [{}]
@@ -87,15 +151,15 @@ def _of_home_assistant(document: dict[str, Any]) -> Iterator[tuple[str, str | No
             if topic.startswith("~"):
                 topic = f"{given.get('~', '')}{topic[1:]}"
             path = ".".join(re.findall(r"\w+", found["path"] or ""))
-            yield topic, path or None, unit
+            yield Place(topic, path or None, "elsewhere"), unit
 
 
-def _of_homie(device: str, document: dict[str, Any]) -> Iterator[tuple[str, str | None, str]]:
+def _of_homie(device: str, document: dict[str, Any]) -> Iterator[tuple[Place, str]]:
     """Yield the units in the description of a device of Homie 5."""
     for node, properties in _items(document.get("nodes")):
         for name, each in _items(properties.get("properties")):
             if isinstance(unit := each.get("unit"), str):
-                yield f"{device}/{node}/{name}", None, unit
+                yield Place(f"{device}/{node}/{name}", None, "elsewhere"), unit
 
 
 def _items(table: Any) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -179,7 +179,7 @@ def _conversion(source: SourceValues) -> list[str]:
     """Return the template's settings that convert to the field's unit; empty without conversion."""
     if (source.scale, source.offset) == (1.0, 0.0):
         return []
-    return [f"scale = {source.scale:.4g}", f"offset = {source.offset:.4g}"]
+    return [f"scale = {source.scale:.6g}", f"offset = {source.offset:.6g}"]
 
 
 def _source(source: SourceValues, field: str, live: bool) -> str:

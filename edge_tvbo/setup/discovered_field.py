@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo.messages.sensor_ids import ids
 from edge_tvbo.setup.config_template import FieldValues, SourceValues
-from edge_tvbo.setup.sensor_groups import SensorGroup
+from edge_tvbo.setup.sensor_groups import SensorGroup, Unit
 from edge_tvbo.setup.sensor_units import (
     OtherUnit,
     announced_unit,
@@ -17,6 +17,7 @@ from edge_tvbo.setup.sensor_units import (
     other_unit,
     reference_group,
     unit_of,
+    units_of,
 )
 
 
@@ -110,7 +111,11 @@ class DiscoveredField(NamedTuple):
         readings = self.comparable
         for each in () if readings else self.sources:
             readings |= each.readings
-        return replace(self.reference, readings=readings)
+        units = units_of(self.reference.quantity).values()
+        factor = next(
+            (each.factor for each in units if may_be_same_unit(each.name, self.unit)), 1.0
+        )
+        return replace(self.reference, readings=readings, unit=Unit(self.unit, factor))
 
     def values(self, mean: float | None, spread: float | None) -> FieldValues:
         """Return the template values of the field.

@@ -12,7 +12,7 @@ import msgspec
 from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo.messages.payloads import Activation, DetectedSensor, PayloadCodec, Preset
 from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH, is_usable_name
-from edge_tvbo.setup.announced_units import EVERY_VALUE, AnnouncedUnits
+from edge_tvbo.setup.announced_units import AnnouncedUnits
 from edge_tvbo.setup.quantities import GENERIC, quantity_of
 from edge_tvbo.setup.sensor_groups import (
     PLACEHOLDER,
@@ -92,25 +92,33 @@ class SensorDiscovery:
 
     def groups(self) -> list[SensorGroup]:
         """Return the discovered groups: known quantities first, large groups before small ones."""
-        groups = (self._with_units(each.group()) for each in self._groups.values())
+        groups = (part for each in self._groups.values() for part in self._by_unit(each.group()))
         return sorted(groups, key=rank)
 
-    def _with_units(self, group: SensorGroup) -> SensorGroup:
-        """Return `group` with the units that its sensors announce, if its codec converts none."""
-        if self._units(group.integration, group.value):
-            return group
-        units, found = units_of(group.quantity), {}
-        for sensor in group.readings if units else ():
-            announced = self._announced_unit(group, group.topic.replace(PLACEHOLDER, sensor))
-            for unit in units if announced else ():
-                if may_be_same_unit(unit, announced):
-                    found[sensor] = unit
-        return msgspec.structs.replace(group, announced=found)
+    def _by_unit(self, group: SensorGroup) -> list[SensorGroup]:
+        """Return `group` with the announced units, if its codec converts none.
 
-    def _announced_unit(self, group: SensorGroup, topic: str) -> str:
-        of_value = self._announced.unit_at(topic, group.value)
-        of_json = self._announced.unit_at(topic, EVERY_VALUE)
-        return of_value or (of_json if group.integration == "json" else None) or ""
+        Sensors that announce another unit than the usual unit become a group of their own.
+        """
+        if self._units(group.integration, group.value):
+            return [group]
+        usual = group.quantity.unit
+        units = {name: self._announced_unit(group, name) for name in group.readings}
+        sensors: dict[str, list[str]] = {}  # by the announced unit
+        for name, unit in units.items():
+            sensors.setdefault(unit or usual, []).append(name)
+        if len(sensors) == 1:
+            return [group.part(group.readings, units)]
+        return [group.part(names, units) for names in sensors.values()]
+
+    def _announced_unit(self, group: SensorGroup, sensor: str) -> str:
+        """Return the unit of the group's quantity that a sensor announces; "" if there is none."""
+        topic = group.topic.replace(PLACEHOLDER, sensor)
+        announced = self._announced.unit_at(topic, group.value)
+        if announced is None and group.integration == "json":
+            announced = self._announced.unit_beside(topic, group.value)
+        units = units_of(group.quantity) if announced else ()
+        return next((each for each in units if may_be_same_unit(each, announced or "")), "")
 
     def _recognised(self, topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
         for integration, preset in self._presets.items() if len(payload) < MAX_PAYLOAD else ():

@@ -4,7 +4,7 @@ This module chooses the groups of one field, and finds the sensors that are in n
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import floor, log10
 from statistics import median
 
@@ -58,6 +58,16 @@ class SensorGroup(msgspec.Struct, frozen=True):
         units = set(self.announced.values())
         is_complete = len(units) == 1 and len(self.announced) == len(self.readings)
         return units.pop() if is_complete else None
+
+    def part(self, sensors: Iterable[str], announced: Mapping[str, str]) -> "SensorGroup":
+        """Return the group of some of this group's `sensors`, with their `announced` units.
+
+        In `announced`, the unit of a sensor that announces none is "".
+        """
+        readings = {name: self.readings[name] for name in sensors}
+        units = {name: unit for name in readings if (unit := announced[name])}
+        retained = tuple(name for name in self.retained if name in readings)
+        return msgspec.structs.replace(self, readings=readings, retained=retained, announced=units)
 
     @property
     def topics(self) -> set[str]:

@@ -22,7 +22,13 @@ MIN_FAR_SPREADS, MAX_NEAR_SPREADS = 5.0, 2.0
 ONE_UNIT = ("zigbee2mqtt", "shelly", "tasmota")  # formats that always have the usual unit
 NAMES_CELSIUS = re.compile(r"(_c|tempc|temperaturec|\btc|celsius)\b", re.IGNORECASE)
 RARE_UNITS = {  # unit -> (another unit that a user may name, but that no reading suggests, factor)
-    "hPa": (("bar", 0.001), ("mmHg", 0.750062), ("inHg", 0.02953), ("psi", 0.0145038))
+    "hPa": (
+        ("mbar", 1.0),
+        ("bar", 0.001),
+        ("mmHg", 0.750062),
+        ("inHg", 0.02953),
+        ("psi", 0.0145038),
+    )
 }
 
 
@@ -75,14 +81,19 @@ def other_units(unit: str) -> list[OtherUnit]:
     return found
 
 
-def units_of(quantity: Quantity) -> list[str]:
-    """Return the units in which sensors may report `quantity`; empty for an unknown quantity.
+def units_of(quantity: Quantity) -> dict[str, OtherUnit]:
+    """Return the units in which sensors may report `quantity`, as other units of its usual unit.
 
-    >>> units_of(Quantity("temperature", "°C", 3.0)), units_of(Quantity("radon", "", 10.0))
-    (['°C', '°F', 'K'], [])
+    The result, by the units' names, is empty for an unknown quantity.
+
+    >>> list(units_of(Quantity("temperature", "°C", 3.0))), units_of(Quantity("radon", "", 10.0))
+    (['°C', '°F', 'K'], {})
     """
-    usual = [quantity.unit] if quantity.unit else []
-    return [*usual, *(each.name for each in other_units(quantity.unit))]
+    if not quantity.unit:
+        return {}
+    rare = (OtherUnit(*each, 0.0) for each in RARE_UNITS.get(quantity.unit, ()))
+    units = (OtherUnit(quantity.unit, 1.0, 0.0), *other_units(quantity.unit), *rare)
+    return {each.name: each for each in units}
 
 
 def unit_of(quantity: Quantity, unit: str | None) -> str:
@@ -105,8 +116,7 @@ def usual_readings(quantity: Quantity, unit: str) -> tuple[float, float]:
     >>> usual_readings(Quantity("temperature", "°C", spread=3.0, mean=20.0), "K")
     (293.15, 3.0)
     """
-    rare = [OtherUnit(*each, 0.0) for each in RARE_UNITS.get(quantity.unit, ())]
-    for other in (*other_units(quantity.unit), *rare):
+    for other in units_of(quantity).values():
         if unit and may_be_same_unit(other.name, unit):
             return other.factor * quantity.mean + other.shift, other.factor * quantity.spread
     return quantity.mean, quantity.spread
@@ -167,9 +177,20 @@ def reference_group(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
 
 
 def announced_unit(group: SensorGroup, unit: str) -> OtherUnit | None:
-    """Return the unit other than `unit` that all sensors of `group` announce, or None."""
-    announced = group.announced_unit
-    return next((each for each in other_units(unit) if each.name == announced), None)
+    """Return the unit other than `unit` that all sensors of `group` announce, or None.
+
+    >>> group = SensorGroup("json", "home/{sensor}", "pressure", None, {"hall": 1013.0}, 1,
+    ...     announced={"hall": "hPa"})
+    >>> announced_unit(group, "kPa").converted(1013.0), announced_unit(group, "hPa")
+    (101.3, None)
+    """
+    units = units_of(group.quantity)
+    sent = units.get(group.announced_unit or "")
+    wanted = next((each for each in units.values() if may_be_same_unit(each.name, unit)), None)
+    if sent is None or wanted is None or sent == wanted:
+        return None
+    factor = sent.factor / wanted.factor
+    return OtherUnit(sent.name, factor, sent.shift - factor * wanted.shift)
 
 
 def unusual_unit(group: SensorGroup) -> OtherUnit | None:

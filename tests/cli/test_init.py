@@ -1125,10 +1125,98 @@ def test_readings_in_another_announced_unit_are_converted(init_with, announced, 
     assert "seem to send" not in made.stderr
     fields = settings_of(path).fields.values()
     sources = {each.payload: each for field in fields for each in field.sources}
-    assert (sources["number"].scale, sources["number"].offset) == (0.5556, -17.78)
+    assert (sources["number"].scale, sources["number"].offset) == (0.555556, -17.7778)
     assert sources["zigbee2mqtt"].scale == 1.0
     assert {each.unit for each in fields} == {"°C"}
     assert all(each.kernel.mean == pytest.approx(22.5, abs=0.6) for each in fields)
+
+
+def json_rooms(units):
+    """Return JSON messages of rooms with 20, 21, ... °C, in `units`, each stated if not None."""
+    return {
+        f"home/r{number}": json.dumps(
+            {"temperature": sent(20 + number, unit or "°C"), **({"unit": unit} if unit else {})}
+        )
+        for number, unit in enumerate(units)
+    }
+
+
+@pytest.mark.parametrize(
+    "units", [("°C", "°F", "°C", "°F"), ("K", "°F", "°F"), (None, "°F"), ("°F", "K", "°C", None)]
+)
+@pytest.mark.parametrize("order", [1, -1])
+def test_each_sensor_of_a_topic_may_announce_its_own_unit(init_with, units, order):
+    messages = json_rooms(units)
+
+    made, path = init_with(dict(list(messages.items())[::order]))
+
+    assert "left out" not in made.stderr
+    field = settings_of(path).fields["temperature"]
+    found = {}
+    for source in field.sources:
+        for sensor in source.sensors:
+            reading = json.loads(messages[f"home/{sensor}"])["temperature"]
+            found[sensor] = source.scale * reading + source.offset
+    assert found == pytest.approx({f"r{n}": 20 + n for n in range(len(units))}, abs=0.01)
+    assert field.unit == "°C"
+    assert field.kernel.mean == pytest.approx(20 + (len(units) - 1) / 2, abs=0.01)
+
+
+def test_sensors_that_announce_the_usual_unit_or_none_stay_in_one_source(init_with):
+    _, path = init_with(json_rooms(["°C", None, "°C"]))
+    assert len(settings_of(path).fields["temperature"].sources) == 1
+
+
+@pytest.mark.parametrize("celsius", [71.0, 295.0])
+def test_a_unit_that_one_message_states_is_not_called_unknown(init_with, celsius):
+    states = {"home/a": {"unit": "degC"}, "home/b": {}}
+    made, path = init_with(
+        {topic: json.dumps({"temperature": celsius, **each}) for topic, each in states.items()}
+    )
+    assert "no message states" not in made.stderr
+    assert settings_of(path).fields["temperature"].unit == "°C"
+
+
+@pytest.mark.parametrize(
+    ("announced", "options", "pressure"),
+    [
+        ("inHg", (), 29.92),
+        ("mmHg", (), 760.0),
+        ("hPa", ("--unit", "kPa"), 1013.25),
+        ("kPa", ("--unit", "hPa"), 101.325),
+        ("hPa", ("--unit", "mbar"), 1013.25),
+        ("inHg", ("--unit", "Pa"), 29.92),
+        ("Pa", (), 101325.0),
+    ],
+)
+def test_announced_units_of_pressure_are_used(init_with, announced, options, pressure):
+    body = json.dumps({"pressure": pressure, "unit": announced})
+
+    _, path = init_with({"home/a": body, "home/b": body}, *options)
+
+    field = settings_of(path).fields["pressure"]
+    in_hpa = {"hPa": 1.0, "mbar": 1.0, "Pa": 100.0, "kPa": 0.1, "inHg": 0.02953, "mmHg": 0.750062}
+    assert field.unit == (options[1] if options else announced)
+    (source,) = field.sources
+    mean = 1013.25 * in_hpa[field.unit]
+    assert source.scale * pressure + source.offset == pytest.approx(mean, rel=1e-4)
+    assert field.kernel.mean == pytest.approx(mean, rel=1e-3)
+    assert field.kernel.variance == pytest.approx((10 * in_hpa[field.unit]) ** 2, rel=1e-4)
+
+
+def test_messages_that_contradict_each_other_convert_nothing(init_with):
+    rooms_in_celsius = {f"home/s{n}/temperature": str(20 + n) for n in range(3)}
+    old = {
+        f"{topic}/old/config": body
+        for topic, body in announcing(rooms_in_celsius, "°F").items()
+        if topic.startswith("homeassistant/")
+    }
+
+    _, path = init_with(old | ZIGBEE | announcing(rooms_in_celsius, "°C"))
+
+    field = settings_of(path).fields["temperature"]
+    assert field.unit == "°C"
+    assert all(each.scale == 1.0 for each in field.sources)
 
 
 def test_readings_whose_unit_is_announced_are_not_taken_for_another_unit(init_with):

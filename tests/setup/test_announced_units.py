@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edge_tvbo.setup import announced_units
-from edge_tvbo.setup.announced_units import EVERY_VALUE, AnnouncedUnits
+from edge_tvbo.setup.announced_units import AnnouncedUnits
 
 UNIT = {"unit_of_measurement": "°F"}
 COMPONENTS = {
@@ -78,22 +78,79 @@ def test_the_units_of_homie_are_read():
 @pytest.mark.parametrize(
     ("key", "unit"),
     [
-        ("unit", "F"),
-        ("temperature_unit", "F"),
-        ("TempUnit", "F"),
-        ("unit_of_measurement", "F"),
+        ("unit", "°F"),
+        ("temperature_unit", "°F"),
+        ("TempUnit", "°F"),
+        ("unit_of_measurement", "°F"),
         ("community", None),
         ("unit_id", None),
+        ("display_unit", None),
+        ("temperature_display_unit", None),
+        ("setpoint_unit", None),
+        ("displayUnit", None),
+        ("pressure_unit", None),
     ],
 )
 def test_json_may_state_the_unit_of_its_values(key, unit):
-    units = units_of("home/hall", {"temperature": 71, key: "F"})
-    assert units.unit_at("home/hall", EVERY_VALUE) == unit
+    units = units_of("home/hall", {"temperature": 71, "setpoint": 71, key: "F"})
+    assert units.unit_beside("home/hall", "temperature") == unit
+    assert units.unit_beside("home/hall", "setpoint") is None
+    assert units.unit_at("home/hall", "temperature") is None
 
 
-def test_units_of_several_values_are_not_those_of_every_value():
-    several = {"temperature": 71, "temperature_unit": "F", "pressure_unit": "hPa"}
-    assert units_of("home/hall", several).unit_at("home/hall", EVERY_VALUE) is None
+@pytest.mark.parametrize("order", [1, -1])
+def test_json_may_state_a_unit_for_each_of_its_values(order):
+    several = {"temp": 71, "temperature_unit": "F", "pressure": 1, "pressureUnit": "hPa"}
+    units = units_of(
+        "home/hall", dict(list({**several, "unit": "%", "humidity": 1}.items())[::order])
+    )
+    found = [units.unit_beside("home/hall", each) for each in ("temp", "pressure", "humidity")]
+    assert found == ["°F", "hPa", "%"]
+
+
+def test_each_message_of_a_topic_may_state_the_unit_of_another_value():
+    units = AnnouncedUnits()
+    for body in ({"temperature": 71, "unit": "F"}, {"humidity": 40, "unit": "%"}):
+        units.add_message("home/hall", json.dumps(body).encode())
+    found = [units.unit_beside("home/hall", each) for each in ("temperature", "humidity")]
+    assert found == ["°F", "%"]
+
+
+@pytest.mark.parametrize(
+    ("announced", "unit"),
+    [
+        *((each, "°C") for each in ("C", "°C", "°c", "degC", "deg C", "Celsius", "degrees C", "℃")),
+        *((each, "°F") for each in ("F", "°f", "degF", "fahrenheit", "Degrees Fahrenheit")),
+        *(("kelvin", "K"), ("K", "K"), ("%RH", "%"), ("% r.h.", "%"), ("mW", "mW"), ("", "")),
+    ],
+)
+def test_units_are_read_in_every_spelling(announced, unit):
+    units = units_of("home/hall/heat/$unit", announced.encode())
+    assert units.unit_at("home/hall/heat", None) == unit
+
+
+def test_messages_that_contradict_each_other_announce_no_unit():
+    """An old message, for an entity that does not exist any more, may be retained."""
+    units, entity = AnnouncedUnits(), {"state_topic": "home/hall"}
+
+    def announce(name, unit):
+        body = json.dumps(entity | {"unit_of_measurement": unit}).encode()
+        units.add_message(f"homeassistant/sensor/{name}/config", body)
+        return units.unit_at("home/hall", None)
+
+    assert [announce("old", "°F"), announce("new", "°C"), announce("old", "°C")] == [
+        "°F",
+        None,
+        "°C",
+    ]
+
+
+def test_two_entities_of_a_device_may_contradict_each_other():
+    parts = {"a": {**UNIT}, "b": {"unit_of_measurement": "°C"}}
+    units = units_of(
+        "homeassistant/device/x/config", {"state_topic": "home/hall", "components": parts}
+    )
+    assert units.unit_at("home/hall", None) is None
 
 
 objects = st.recursive(
@@ -112,7 +169,7 @@ def test_the_memory_for_units_is_bounded(monkeypatch):
         units.add_message(f"homie/{number}/$unit", b"K")
     units.add_message("homie/0/$unit", b"F")  # a known topic changes its unit
     found = [units.unit_at(f"homie/{number}", None) for number in range(5)]
-    assert found == ["F", "K", "K", None, None]
+    assert found == ["°F", "K", "K", None, None]
     assert units_of(f"{'x' * 500}/$unit", b"K").unit_at("x" * 500, None) == "K"
     assert units_of(f"{'x' * 501}/$unit", b"K").unit_at("x" * 501, None) is None
 

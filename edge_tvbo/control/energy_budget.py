@@ -391,11 +391,15 @@ class EnergyBudget:
         self._current_slot()[:] = total
 
     def _charge_unknown(self) -> None:
-        """Charge the current slot with the most energy that a killed process may have spent."""
+        """Charge the current slot with the most energy that a killed process may have spent.
+
+        The spending of more intervals than one period has is not part of any window.
+        """
         row = self._current_slot()
-        row[:-1] += self._unknown * self._costs
+        intervals = min(self._unknown, self._budgets.period)
+        row[:-1] += intervals * self._costs
         most = np.sort(self._costs)[-self._budgets.per_interval :].sum()
-        row[-1] += self._unknown * most
+        row[-1] += intervals * most
         self._unknown = 0
 
     def _current_slot(self) -> Array:

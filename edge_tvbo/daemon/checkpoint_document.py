@@ -211,10 +211,14 @@ def used_number(field: FieldCheckpoint, away: float, every: float | None) -> int
     return field.reserved + max(counts) - resume_point(field, away, every, final=False).skipped
 
 
-def unknown_intervals(field: FieldCheckpoint, away: float, *, newest: bool) -> int:
+def unknown_intervals(
+    field: FieldCheckpoint, away: float, *, newest: bool, unsaved: float = 0.0
+) -> int:
     """Return the number of intervals that may have begun after a checkpoint was written.
 
-    The result is the smallest of these numbers:
+    If the disk was full, killed processes may have begun further intervals. So the number is at
+    least that of the intervals that begin in the `unsaved` s after the checkpoint, in which the
+    store could store no other checkpoint. Otherwise the result is the smallest of these numbers:
 
     - the intervals that begin in the `away` s after the checkpoint, if their number is known;
     - the numbers that the checkpoint has reserved, for the time until two more checkpoints are
@@ -222,15 +226,22 @@ def unknown_intervals(field: FieldCheckpoint, away: float, *, newest: bool) -> i
     - if the checkpoint has a journal and is the newest: the intervals that can begin until the next
       entry of the journal.
 
-    If the disk was full, killed processes may have begun further intervals. These are not counted.
-
     >>> field = FieldCheckpoint(b"", 7, 15, every=600.0, next_in=600.0)
     >>> [unknown_intervals(field, 36_000.0, newest=newest) for newest in (True, False)]
     [4, 8]
+    >>> unknown_intervals(field, 36_000.0, newest=True, unsaved=7200.0)
+    12
     """
-    begun = inf if field.every is None or not away else 1 + (away - field.next_in) // field.every
-    reserved = field.reserved - field.interval
+    begun = inf if not away else _begun(field, away)
+    reserved: float = field.reserved - field.interval
     if newest:
         reserved = (reserved - (field.intervals - 1)) // 2
         reserved = reserved if field.next_write is None else min(reserved, field.next_write)
+    if unsaved and field.every is not None:
+        reserved = max(reserved, _begun(field, unsaved))
     return int(max(0, min(begun, reserved)))
+
+
+def _begun(field: FieldCheckpoint, seconds: float) -> float:
+    """Return how many intervals begin in the `seconds` after a checkpoint; inf if unknown."""
+    return inf if field.every is None else 1 + (seconds - field.next_in) // field.every

@@ -39,6 +39,17 @@ class Store(Protocol):
         """Store a checkpoint completely, or not at all; return whether it is stored."""
         ...
 
+    def mark_unsaved(self, until: float) -> None:
+        """Note that no checkpoint of the running process may be stored until the time `until`.
+
+        `until` is in s since 1970. If possible, this works even if the disk is full.
+        """
+        ...
+
+    def unsaved_until(self) -> float | None:
+        """Return the time of the last `mark_unsaved`; None if a checkpoint was stored since."""
+        ...
+
     def append(self, entry: bytes) -> bool:
         """Append an entry to the journal of the newest checkpoint; return whether it is stored."""
         ...

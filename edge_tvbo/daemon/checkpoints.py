@@ -17,6 +17,10 @@ used twice:
   write a checkpoint, it renames the newest checkpoint, which then counts as the previous one. A
   later process skips the reserved numbers, as after a kill.
 
+Energy budgets. After a kill, the energy budgets are charged for the intervals that could begin
+until the next checkpoint was due. If a process cannot write a checkpoint, it marks until when it
+will try again. Then the budgets are charged for all intervals until the last mark.
+
 Journal. A checkpoint of more than `LARGE_DOCUMENT_BYTES` is written less often than a small
 checkpoint. In between, at the times at which a small checkpoint would be written, the events that
 the controllers have handled are appended to a journal. The checkpoint and these events determine
@@ -181,6 +185,7 @@ class Checkpoints(LoopService):
                 document,
                 self._journal_of(data),
                 newest,
+                self._store.unsaved_until(),
                 self._controllers,
                 self._scheduler,
                 self._anchor,
@@ -348,6 +353,7 @@ class Checkpoints(LoopService):
         if self.failing:
             wait = periods.early if data is None else min(periods.early, MAX_RETRY_DELAY_S)
             self._reservation.cancel()
+            self._store.mark_unsaved(anchor.wall + wait)
         self._due, self._period_end, self._entry_due = now + wait, now + periods.early, inf
         self._buffer = None
         if data and periods.has_journal and not final and not self.failing:

@@ -41,6 +41,8 @@ class Restoration:
         The journal of the checkpoint.
     newest : bool
         Whether the checkpoint was written last: no newer checkpoint is damaged.
+    unsaved_until : float or None
+        See `Store.unsaved_until`.
     controllers, scheduler, anchor, make_controller
         See `Checkpoints`.
     """
@@ -50,6 +52,7 @@ class Restoration:
         document: Document,
         journal: Journal,
         newest: bool,
+        unsaved_until: float | None,
         controllers: Mapping[str, Controller],
         scheduler: Scheduler,
         anchor: Callable[[], Anchor],
@@ -58,6 +61,7 @@ class Restoration:
         self._document = document
         self._journal = journal
         self._newest = newest
+        self._unsaved_until = unsaved_until
         self._final = document.final and newest  # whether it was written at a regular stop
         self._controllers = controllers
         self._scheduler = scheduler
@@ -123,7 +127,8 @@ class Restoration:
         for event in _clock_events(anchor, now, away):
             controller.handle(event)
         every, _ = self._scheduler.next_interval(name)
-        self._reserve_numbers(name, field, away, every)
+        unsaved = self._unsaved(anchor, away)
+        self._reserve_numbers(name, field, away, every, unsaved)
         reply = field.reply if continues and controller.keeps_waiting else None
         if reply:
             reply = replace(reply, due_in=reply.due_in - away)
@@ -132,16 +137,34 @@ class Restoration:
         return known if continues or known else None
 
     def _reserve_numbers(
-        self, name: str, field: FieldCheckpoint, away: float, every: float | None
+        self,
+        name: str,
+        field: FieldCheckpoint,
+        away: float,
+        every: float | None,
+        unsaved: float,
     ) -> None:
         """Skip the interval numbers that a killed process may have used, and charge its energy."""
         controller = self._controllers[name]
-        unknown = 0 if self._final else unknown_intervals(field, away, newest=self._newest)
+        unknown = 0
+        if not self._final:
+            unknown = unknown_intervals(field, away, newest=self._newest, unsaved=unsaved)
         used = field.interval if self._final else used_number(field, away, every)
         if not self._newest:
             controller.assume_charges()
         controller.reserve_numbers(used, unknown, self._passed(name, field, away))
         log_charge(name, controller, unknown)
+
+    def _unsaved(self, before: Anchor, away: float) -> float:
+        """Return how many seconds after `before` a process could still run without a checkpoint.
+
+        The checkpoint, which was written at the moment `before`, is `away` seconds old. If the last
+        mark of the store is older, the clock was set back, and the process may run until now.
+        """
+        if self._unsaved_until is None:
+            return 0.0
+        unsaved = self._unsaved_until - before.wall
+        return unsaved if unsaved >= 0.0 else away
 
     def _passed(self, name: str, field: FieldCheckpoint, away: float) -> int:
         """Return how many of the skipped numbers count as passed intervals for the back-offs.

@@ -6,7 +6,7 @@ from math import ceil, inf
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.controllers import energy_settings
 from support.lives import BOOT, NOW, Life, Memory, Time
@@ -601,6 +601,43 @@ def test_no_period_costs_more_than_the_budget_after_any_number_of_kills(lives, b
                 entries[-1] = entries[-1][:-1]
             clock.move(50.0 * dead)
     assert all(sum(at <= each < at + 5999.0 for each in activated) <= budget for at in activated)
+
+
+STORED_OR_NOT = st.lists(
+    st.tuples(st.integers(0, 300), st.booleans(), st.booleans(), st.integers(0, 80)), max_size=6
+)
+
+
+@example([(300, True, True, 0), (160, False, True, 0)], 9, False)
+@given(STORED_OR_NOT, st.integers(1, 12), st.booleans())
+def test_no_period_costs_more_than_the_budget_even_if_the_disk_is_full(lives, budget, has_journal):
+    """Each process: its life in steps of 50 s, whether the disk is full, its end, and the pause."""
+    budgets = BudgetSettings((1.0, 1.0), (inf, inf), period=10, field=float(budget))
+    energy = energy_settings(budgets, ("a", "b"))
+    clock, store, activated = Time(), Memory([]), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints.time, "monotonic", lambda: clock.now.monotonic)
+        if has_journal:
+            patch.setattr(checkpoints, "LARGE_DOCUMENT_BYTES", 300)
+        Life(clock, store, energy=energy)
+        for alive, store.full, is_killed, dead in lives:
+            life = Life(clock, store, energy=energy)
+            activated += [at for _, at in life.live(50.0 * alive)]
+            if not is_killed:
+                life.checkpoints.close()
+            clock.move(50.0 * dead)
+    assert all(sum(at <= each < at + 5999.0 for each in activated) <= budget for at in activated)
+
+
+def test_a_downtime_after_a_full_disk_costs_nothing(timed):
+    store, energy = Memory([]), EnergySettings(field_budget=1000.0)
+    Life(timed, store, energy=energy)
+    store.full = True
+    Life(timed, store, energy=energy).live(36_000.0)
+    timed.move(360_000.0)
+    after = Life(timed, store, energy=energy)
+    after.handle(IntervalElapsed(timed.now.wall))
+    assert 60 <= after.controller.health().energy.spent <= 65
 
 
 @pytest.mark.parametrize(("damaged", "charged"), [(False, 4), (True, 8)])

@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import suppress
 from datetime import datetime
 
 import pytest
@@ -125,6 +126,27 @@ def test_an_energy_budget_survives_a_kill_and_is_in_the_health_report(home):
     assert energy["spent"] >= COST * (activations - 1) - over * BUDGET
     assert energy["saved"] > 0
     home.stop()
+
+
+def test_all_intervals_of_a_daemon_on_a_full_disk_are_charged_after_a_kill(home, small_disk):
+    """Nothing that this daemon spent is stored, however long it runs."""
+    disk = small_disk("mode=700")
+    home.configure(policy="round-robin", dir=disk, extra=ENERGY.format(budget=1000))
+    home.config.write_text('health = "1s"\n' + home.config.read_text())
+    home.state = disk / f"{home.name}.state"
+    home.start()
+    home.wait_for_checkpoint()
+    with suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(1024))
+    home.wait_for_log("state: cannot be stored")
+    home.wait_for_activations(60)
+    home.kill()
+    home.wait_for_sensors()
+    spent, before = len(home.activations) * COST, len(home.on("health"))
+    home.start()
+    home.wait(lambda: len(home.on("health")) >= before + 3)
+    assert home.on("health")[-1]["fields"]["lab"]["energy"]["spent"] >= spent
 
 
 def test_a_sensor_that_reports_a_low_charge_is_not_activated(home):

@@ -380,6 +380,27 @@ def test_the_newest_file_becomes_the_previous_one_even_on_a_full_disk(small_disk
         assert (document, generation == store.newest) == (b"second", False)
 
 
+def test_on_a_full_disk_the_store_notes_how_long_nothing_is_stored(small_disk):
+    store = FileStore(disk := small_disk("mode=700"), "lab")
+    assert store.save(b"first")
+    assert store.unsaved_until() is None
+    with suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(KIB))
+    for until in (NOW, NOW + 60.0):
+        store.mark_unsaved(until)
+        assert FileStore(disk, "lab").unsaved_until() == until
+    (disk / "filler").unlink()
+    assert store.save(b"second")
+    assert store.unsaved_until() is None
+
+
+def test_without_a_directory_nothing_is_noted(tmp_path):
+    store = FileStore(tmp_path / "missing", "lab")
+    store.mark_unsaved(NOW)
+    assert store.unsaved_until() is None
+
+
 def test_an_entry_that_does_not_fit_on_the_disk_leaves_the_others(small_disk, caplog):
     disk = small_disk("mode=700")
     store = FileStore(disk, "lab")

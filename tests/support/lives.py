@@ -58,6 +58,7 @@ class Memory:
         self.kept = kept
         self.written = 0
         self.full = False
+        self.until = None  # see `unsaved_until`
 
     def generations(self):
         yield from ((str(n), document) for n, document in enumerate(self.kept) if document)
@@ -77,7 +78,14 @@ class Memory:
             self.kept[:] = [document, *filter(None, self.kept)][:2]
             self.entries[document] = []
             self.written += len(document)
+            self.until = None
         return not self.full
+
+    def mark_unsaved(self, until):
+        self.until = until
+
+    def unsaved_until(self):
+        return self.until
 
     def append(self, entry):
         if not self.full:

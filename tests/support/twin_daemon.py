@@ -139,7 +139,14 @@ class Disk:
             document: []
         }
         self.written += len(document)
+        self.until = None
         return True
+
+    def mark_unsaved(self, until):
+        self.until = until
+
+    def unsaved_until(self):
+        return self.until
 
     def append(self, entry):
         if self.full:

@@ -41,6 +41,7 @@ class FileStore:
         self._journal = directory / f"{name}.state.journal"
         self._previous_journal = directory / f"{name}.state.previous.journal"
         self._replays = directory / f"{name}.state.replays"
+        self._unsaved = directory / f"{name}.state.unsaved"
         self._written = 0
         self._to_rename: dict[Path, str] = {}  # files that `save` does not overwrite, and why
         self._logged_problem = ""
@@ -124,6 +125,7 @@ class FileStore:
                 self._current.replace(self._previous)
             self._draft.replace(self._current)
             self._end_journal()
+            self._unsaved.unlink(missing_ok=True)
             _flush(self._directory)
         except OSError as error:
             self._log_problem(error.strerror or str(error))
@@ -132,6 +134,26 @@ class FileStore:
             return False
         self._log_problem("")
         return True
+
+    def mark_unsaved(self, until: float) -> None:
+        """Note that no state file may be stored until the time `until`, in s since 1970.
+
+        The time is stored as the modification time of an empty file, which needs no space on a full
+        disk. If the disk allows no new file, nothing is noted.
+        """
+        with suppress(OSError):
+            descriptor = os.open(self._unsaved, _APPENDED_FILE, 0o600)
+            try:
+                os.utime(descriptor, (until, until))
+            finally:
+                os.close(descriptor)
+
+    def unsaved_until(self) -> float | None:
+        """Return the time of the last `mark_unsaved`; None if a state file was stored since."""
+        try:
+            return self._unsaved.stat().st_mtime
+        except OSError:
+            return None
 
     def append(self, entry: bytes) -> bool:
         """Append an entry to the journal of the newest state file; return whether it is stored.

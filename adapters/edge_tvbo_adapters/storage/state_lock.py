@@ -3,6 +3,7 @@
 import fcntl
 import logging
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +13,8 @@ log = logging.getLogger(__name__)
 
 # Read-only, because a file that is open for writing would prevent a read-only remount of the disk.
 _OPEN = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
+_Mark = tuple[int, bytes]  # see `_mark`
 
 
 class StateLock:
@@ -23,12 +26,17 @@ class StateLock:
 
     If a user removes the file, a second daemon could lock a new file. So `hold` is called again
     before each write to the stored state.
+
+    On some network file systems, the inode number of a file changes while the file is open. So a
+    file with another inode number is still the file that this process has locked if it also has the
+    process id and the modification time that this process wrote. A second daemon replaces both.
     """
 
     def __init__(self) -> None:
         self._state: tuple[str, str] | None = None  # the last directory and instance
         self._path: Path | None = None
         self._descriptor = -1
+        self._mark: _Mark | None = None  # of the locked file
         self._problem = ""  # why a removed lock file could not be locked again, as it was logged
 
     def hold(self, directory: str, instance: str) -> bool:
@@ -37,29 +45,38 @@ class StateLock:
         Without a directory, nothing is locked. If this process holds the lock already, nothing
         changes, unless the lock file was removed or replaced, for example because `directory` is a
         symbolic link that was changed: then this is logged, the file is created if necessary, and
-        it is locked. Returns whether this has happened. If another daemon holds the lock, the
-        previous lock is kept, and `StateInUse` is raised. If the file cannot be locked, for example
-        because the file system does not support locks, this is logged, and the daemon can continue.
+        it is locked. Returns whether this has happened. If a copy of the lock file replaced it, the
+        copy is locked, but this is not logged, and the result is False. If another daemon holds the
+        lock, the previous lock is kept, and `StateInUse` is raised. If the file cannot be locked,
+        for example because the file system does not support locks, this is logged, and the daemon
+        can continue.
         """
         path = _lock_path(directory, instance) if directory else None
         is_again = self._state == (directory, instance)
         if path == self._path and not (path and self._is_removed(path)):
             self._state = directory, instance
             return False
+        is_own = is_again and self._is_own(path)
         try:
             descriptor = _lock(path) if path else -1
+        except StateInUse:
+            if is_own:  # only the inode number of the locked file has changed
+                return False
+            raise
         except OSError as error:
             if is_again:
                 self._log_problem(_problem_text(path, error))
                 return False  # the next call tries again
             log.warning("state: %s", _problem_text(path, error))
             descriptor = -1
-        if is_again:
+        is_removed = is_again and not is_own
+        if is_removed:
             log.warning("state: %s", removed_text(directory, instance))
         self.close()
         self._state, self._path = (directory, instance), path
         self._descriptor, self._problem = descriptor, ""
-        return is_again
+        self._mark = _mark(path) if path else None
+        return is_removed
 
     def _log_problem(self, problem: str) -> None:
         """Log once why the lock file of the state cannot be locked again."""
@@ -77,6 +94,12 @@ class StateLock:
             return True
         except OSError:  # such as an error of the disk
             return False
+
+    def _is_own(self, path: Path | None) -> bool:
+        """Return whether the file at `path` is the locked file of the state, or a copy of it."""
+        if path is None or path != self._path or self._mark is None:
+            return False
+        return _mark(path) == self._mark
 
     def close(self) -> None:
         """Release the lock on the stored state."""
@@ -130,4 +153,15 @@ def _lock(path: Path) -> int:
         raise
     with suppress(OSError):  # if the disk is full, the lock is valid without the process id
         path.write_text(f"{os.getpid()}\n", "ascii")
+        now = time.time_ns()  # the clock of a file system can be coarse
+        os.utime(path, ns=(now, now))
     return descriptor
+
+
+def _mark(path: Path) -> _Mark | None:
+    """Return the modification time, in ns, and the content of a lock file; None if unreadable."""
+    try:
+        with path.open("rb") as file:
+            return os.fstat(file.fileno()).st_mtime_ns, file.read(20)
+    except OSError:
+        return None

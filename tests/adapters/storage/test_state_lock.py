@@ -162,6 +162,29 @@ def test_a_directory_that_is_replaced_through_a_symbolic_link_is_locked(lock, tm
             other.hold(str(second), "lab")
 
 
+def test_a_lock_file_with_another_inode_number_stays_locked(lock, tmp_path, monkeypatch, caplog):
+    """As on a network file system that numbers a file again when it leaves the cache."""
+    lock.hold(str(tmp_path), "lab")
+    monkeypatch.setattr(os.path, "samestat", lambda one, other: False)
+    for _ in range(2):
+        assert not lock.hold(str(tmp_path), "lab")
+    with closing(StateLock()) as other, pytest.raises(StateInUse):
+        other.hold(str(tmp_path), "lab")
+    assert caplog.messages == []
+
+
+def test_a_copy_of_the_lock_file_in_its_place_is_locked(lock, tmp_path, caplog):
+    """Some file systems lock the file with the new inode number as if it was another file."""
+    lock.hold(str(tmp_path), "lab")
+    for _ in range(2):
+        shutil.copy2(tmp_path / "lab.lock", tmp_path / "copy")
+        (tmp_path / "copy").replace(tmp_path / "lab.lock")
+        assert not lock.hold(str(tmp_path), "lab")
+    assert caplog.messages == []
+    with closing(StateLock()) as other, pytest.raises(StateInUse):
+        other.hold(str(tmp_path), "lab")
+
+
 @pytest.mark.parametrize("place", ["/proc/edge_tvbo", "/dev/null/x"])
 def test_a_directory_without_locks_is_logged(lock, caplog, place):
     lock.hold(place, "lab")

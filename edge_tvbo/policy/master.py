@@ -68,9 +68,8 @@ class RegretRate:
     def __init__(self, kernel: Array, noise_variance: float, beta: float, orders: int) -> None:
         self._scale = 8.0 / log(1.0 + 1.0 / noise_variance) * beta / (2.0 * REWARD_REACH_STD) ** 2
         self._times = 2.0 ** np.arange(orders + 1)
-        ridges = noise_variance / self._times
-        ridge = max(float(ridges[-1]), MIN_RIDGE)
-        design = optimal_design(kernel, np.zeros(len(kernel)), ridge)
+        ridges = np.maximum(noise_variance / self._times, MIN_RIDGE)
+        design = optimal_design(kernel, np.zeros(len(kernel)), float(ridges[-1]))
         self._gains = np.array([information(kernel, design, ridge) for ridge in ridges])
 
     def __call__(self, t: int) -> float:

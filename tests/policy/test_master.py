@@ -144,6 +144,15 @@ def test_sensors_at_one_place_may_have_nearly_no_noise(noise_variance):
     assert make_policy("master-gp-ucb", field).select().arm in range(3)
 
 
+@pytest.mark.parametrize("noise_variance", [1e-9, 1e-15, 1e-50])
+def test_with_nearly_no_noise_all_regret_rates_are_numbers(noise_variance):
+    """The daemon ended with a ValueError in interval 62."""
+    rate = RegretRate(np.ones((3, 3)), noise_variance, 16.0, 13)
+    rates = [rate(1 << m) for m in range(14)]
+    assert all(0.0 < each < math.inf for each in rates)
+    assert rates == sorted(rates, reverse=True)
+
+
 def test_a_field_of_very_many_sensors_is_rejected():
     many = SensorField(tuple(map(str, range(513))), np.eye(513), 0.1)
     for name in ("master-gp-ucb", "ada-opkb"):

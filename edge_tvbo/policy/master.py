@@ -112,6 +112,7 @@ class Master(UpperConfidence):
             width.width(T, T) ** 2,
             orders - 1,
         )
+        self._rates = [self._rate(1 << m) for m in range(orders)]  # ρ of an instance, by its order
         self._threshold = settings.threshold_scale * 6.0 * (log2(T) + 1.0) * 2.0 * log(T)
         self._orders = 0  # n: the block has 2^n intervals
         self._began = 0  # interval in which the block began
@@ -177,19 +178,20 @@ class Master(UpperConfidence):
             return True
         began = self._began + ((self._time - self._began) >> m << m)
         u = uniform(self._seed, -1 - (began * MAX_ORDERS + m))
-        return u < self._rate(1 << self._orders) / self._rate(1 << m)
+        return u < self._rates[self._orders] / self._rates[m]
 
     def _rewards_fail(self, m: int) -> bool:
         """Return whether MASTER's test 1 fails for the instance of order `m` that just ended."""
         replies, rewards = self._totals[:2] - self._starts[m]
-        most = self._lowest[0] + 9.0 * self._threshold * self._rate(1 << m)
+        most = self._lowest[0] + 9.0 * self._threshold * self._rates[m]
         return bool(replies and rewards / replies >= most)
 
     def _bounds_fail(self, length: int) -> bool:
         """Return whether MASTER's test 2 fails for the first `length` intervals of the block."""
         replies, rewards, bounds = self._totals
-        most = 3.0 * self._threshold * self._rate(length)
-        return bool(replies and (bounds - rewards) / replies >= most)
+        if not replies:
+            return False
+        return bool((bounds - rewards) / replies >= 3.0 * self._threshold * self._rate(length))
 
     def _reward(self, y: float) -> float:
         return min(max((y + self._reach) / (2.0 * self._reach), 0.0), 1.0)

@@ -110,6 +110,16 @@ def test_restored_in_any_block_it_continues_bit_for_bit(cut):
     assert other.snapshot() == policy.snapshot()
 
 
+def test_a_downtime_computes_no_regret_rates(monkeypatch):
+    """There are many for each interval, so the intervals of a month took 2 s."""
+    policy = make_policy("master-gp-ucb", FIELD, horizon=HORIZON)
+    calls = []
+    monkeypatch.setattr(RegretRate, "__call__", lambda self, t: calls.append(t))
+    for _ in range(200):
+        policy.advance()
+    assert not calls
+
+
 def test_rate_is_the_regret_bound_of_gp_ucb():
     rate = RegretRate(np.eye(3), 0.1, 4.0, 6)
     p = np.full(3, 1 / 3)

@@ -249,6 +249,39 @@ def test_suspected_regrets_are_balanced_to_within_one_reply(name):
             assert bound(one, n) <= bound(other, m + 1) or n == 1
 
 
+@pytest.mark.parametrize("name", BALANCED)
+@given(st.lists(st.one_of(st.none(), st.floats(-3, 3)), max_size=40))
+@settings(max_examples=25)
+def test_intervals_without_replies_choose_as_if_all_bounds_were_computed(name, history):
+    """A restored policy computes all bounds; the other one keeps them while nothing changes."""
+    options = {"bound": 0.1, "growth": 0.75}
+    policy, other = (make_policy(name, line(), **options) for _ in range(2))
+    for y in history:
+        for each in (policy, other):
+            if y is not None:
+                each.observe(each.select().arm, y)
+        again = make_policy(name, line(), **options)
+        again.restore(other.snapshot())
+        other = again
+        for each in (policy, other):
+            each.advance()
+        assert policy.snapshot() == other.snapshot()
+
+
+@pytest.mark.parametrize("name", BALANCED)
+def test_a_downtime_computes_bounds_only_for_new_candidates(name, monkeypatch):
+    """With LNB-GP-UCB, the intervals of a month took 6 s."""
+    policy = make_policy(name, line())
+    run(policy, lambda arm: 0.1 * arm, 30)
+    bound, calls = policy.selector.regret_bound, []
+    monkeypatch.setattr(
+        policy.selector, "regret_bound", lambda *each: (calls.append(1), bound(*each))[1]
+    )
+    for _ in range(3000):
+        policy.advance()
+    assert len(calls) <= len(policy.selector.candidates) ** 2
+
+
 def test_longest_candidates_are_selected_most():
     policy = make_policy("lb-gp-ucb", line(), growth=0.0, bound=3.0)
     run(policy, lambda arm: 0.0, 150)

@@ -183,6 +183,7 @@ class RegretBalancing:
         # numbers of candidates, length scales and norms admitted; index of the active candidate
         self._counts = np.array([1, 1, 1, 0])
         self._alive[0] = 1
+        self._balanced = b""  # see `advance`
 
     @property
     def candidates(self) -> tuple[Hypothesis, ...]:
@@ -215,10 +216,17 @@ class RegretBalancing:
     def advance(self, t: int) -> None:
         """End interval t: eliminate candidates, admit new ones, and choose the active candidate.
 
-        In algorithm 1 of [LB], the three steps are lines 9-13, lines 14-17 and line 3.
+        In algorithm 1 of [LB], the three steps are lines 9-13, lines 14-17 and line 3. The third
+        step is left out if it was the last change of the state: its result would be the same.
         """
         self._eliminate(t)
         self._admit_next(t)
+        if self._balanced != self._state():
+            self._balance()
+            self._balanced = self._state()
+
+    def _balance(self) -> None:
+        """Choose the candidate with the lowest suspected regret after one more reply."""
         surviving = self._surviving()
         bounds = [
             self.regret_bound(self._hypothesis(pair), int(self._replies[pair]) + 1)
@@ -258,6 +266,12 @@ class RegretBalancing:
             raise SnapshotError("The snapshot's active candidate was eliminated.")
         if max(np.abs(state["sums"]).max(), np.abs(state["bonuses"]).max()) > MAX_SUM:
             raise SnapshotError("The snapshot's 'sums' are impossibly large.")
+
+    def _state(self) -> bytes:
+        """Return the numbers from which `_balance` chooses a candidate, and its choice."""
+        return b"".join(
+            each.tobytes() for each in (self._pairs, self._alive, self._replies, self._counts)
+        )
 
     def _eliminate(self, t: int) -> None:
         """Eliminate each candidate whose mean reply is too low (line 12 of [LB] algorithm 1)."""

@@ -228,6 +228,7 @@ class FieldState:
             **self.faults.snapshot(),
             **(self.alerts.monitor.snapshot() if self.alerts else self._removed_alert),
             **self.implausible.snapshot(),
+            **self.filter.late.snapshot(),
             **self.ignored.snapshot(),
         }
         if self.model_time is not None:
@@ -398,6 +399,7 @@ class FieldState:
     def _parts(self, state: dict[str, Any]) -> list[Stored]:
         """Return the field state's parts that `state` can restore, except the energy budget."""
         parts: list[Stored] = [self.health, self.faults, self.implausible, self.ignored]
+        parts += [self.filter.late]
         parts += [self.alerts.monitor] if self.alerts else []
         parts += [self.reports] if self.recommends and "own_count" in state else []
         return parts

@@ -5,6 +5,7 @@ from math import inf, isfinite, isnan, nan, sqrt
 
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.controller_state import ControllerState
+from edge_tvbo.control.late_readings import LateReadings
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import Reading
@@ -37,6 +38,7 @@ class ReadingFilter:
         self.measured = [-inf] * sensors  # s since 1970, by the sensors' clocks
         self.received = [-inf] * sensors  # s since 1970, by this machine's clock
         self.values = [nan] * sensors
+        self.late = LateReadings(sensors)
         self.stepped = -inf  # when this machine's clock was last set, s since 1970
         self.clock_is_set = True
         self.clock_is_synced = True
@@ -45,7 +47,7 @@ class ReadingFilter:
         """Return the reason to reject a reading of `arm`, in one word; None to accept the reading.
 
         `activated_at` is the time when `arm` was activated, in s since 1970; None if the controller
-        does not wait for a reply of `arm`.
+        does not wait for a reply of `arm`. A late reading is noted; see `LateReadings`.
         """
         if reading.retained:
             return "retained"
@@ -58,7 +60,9 @@ class ReadingFilter:
         age = self._age(reading)
         if -age > self._max_future:
             return "future-dated"
-        if age > self._max_age or self._is_overtaken(arm, reading):
+        if age > self._max_age:
+            return "late"
+        if self._is_overtaken(arm, reading) and not self.late.was_set_back(arm, reading):
             return "late"
         return None
 
@@ -67,6 +71,7 @@ class ReadingFilter:
         self.measured[arm] = reading.at
         self.received[arm] = reading.received
         self.values[arm] = reading.value
+        self.late.clear(arm)
 
     def last_readings(self) -> Iterator[tuple[int, LastReading]]:
         """Yield ``(arm, reading)`` for each sensor's last reading that the filter accepted."""
@@ -77,6 +82,7 @@ class ReadingFilter:
     def shift_timestamps(self, by: float, at: float) -> None:
         """Add `by` s to the reading filter's arrival times: the clock was set at time `at`."""
         self.received = [received + by for received in self.received]
+        self.late.clear_all()
         self.stepped, self.clock_is_set = at, True
 
     def restore(self, held: ControllerState) -> None:

@@ -27,6 +27,7 @@ from edge_tvbo.messages.documents import Reason
 from edge_tvbo.messages.events import (
     ActivationRequested,
     ActivationUndelivered,
+    ClockStepped,
     ClockUnset,
     DeadlineElapsed,
     DowntimeElapsed,
@@ -432,6 +433,71 @@ def test_while_no_clock_is_reliable_an_earlier_time_is_no_reason_to_reject(befor
     controller.handle(reading("a", 20.0, before, received=100.0))
     controller.handle(reading("a", 21.0, then, received=110.0))
     assert controller.policy.observations == 2
+
+
+HOURS = {"max_age": 86_400.0}
+
+
+def readings_of_a(begin, gaps, dated, delays):
+    """Return readings with these gaps between their dates, which arrive at begin + delays."""
+    return [
+        reading("a", 20.0 + 0.1 * n, dated + at, received=begin + at + delay)
+        for n, (at, delay) in enumerate(zip(np.cumsum(gaps).tolist(), delays, strict=True))
+    ]
+
+
+@given(
+    st.floats(3600.0, 60_000.0),
+    st.lists(st.floats(30.0, 3600.0), min_size=3, max_size=6),
+    st.booleans(),
+    st.data(),
+)
+def test_a_sensor_whose_clock_was_set_back_is_late_only_once(back, gaps, is_set, data):
+    """All its readings were late until its clock reached the former time, often for hours."""
+    back += sum(gaps)
+    controller = controller_of(**HOURS)
+    begin = SENSOR_CLOCK if is_set else 100.0
+    if not is_set:
+        controller.handle(ClockUnset())
+    controller.handle(reading("a", 20.0, SENSOR_CLOCK, received=begin))
+    delays = data.draw(st.lists(st.floats(0.0, 1.0), min_size=len(gaps), max_size=len(gaps)))
+    restarts = data.draw(st.integers(0, len(gaps)))
+    for n, each in enumerate(readings_of_a(begin, gaps, SENSOR_CLOCK - back, delays)):
+        if n == restarts:
+            live, snapshot = controller.live(), controller.snapshot()
+            controller = controller_of(**HOURS)
+            controller.restore(snapshot)
+            controller.restore_live(live)
+        controller.handle(each)
+    assert controller.health().refused == {"late": 1}
+
+
+@given(
+    st.lists(st.floats(1.0, 3600.0), min_size=1, max_size=20),
+    st.floats(0.0, 0.8),
+    st.sampled_from(["after", "between"]),
+)
+def test_readings_from_a_memory_are_late_however_many_there_are(gaps, speed, fresh):
+    """They arrive faster than they were measured, or between new readings."""
+    controller = controller_of(**HOURS)
+    begin = SENSOR_CLOCK + sum(gaps)
+    controller.handle(reading("a", 20.0, begin))
+    for n, gap in enumerate(np.cumsum(gaps).tolist()):
+        at = begin + (gap if fresh == "between" else speed * gap)
+        controller.handle(reading("a", 21.0 + n, SENSOR_CLOCK - 10_000.0 + gap, received=at))
+        if fresh == "between":
+            controller.handle(reading("a", 30.0 + n, at))
+    assert controller.health().refused == {"late": len(gaps)}
+
+
+def test_after_a_step_of_the_clock_a_late_reading_is_not_compared():
+    controller = controller_of(**HOURS)
+    controller.handle(ClockStepped(1.0, SENSOR_CLOCK - 1.0))
+    controller.handle(reading("a", 20.0, SENSOR_CLOCK))
+    controller.handle(reading("a", 21.0, SENSOR_CLOCK - 7200.0, received=SENSOR_CLOCK + 100.0))
+    controller.handle(ClockStepped(0.0, SENSOR_CLOCK - 1.0))
+    controller.handle(reading("a", 22.0, SENSOR_CLOCK - 7100.0, received=SENSOR_CLOCK + 200.0))
+    assert controller.health().refused == {"late": 2}
 
 
 def test_a_reply_in_the_second_of_an_earlier_reading_counts():

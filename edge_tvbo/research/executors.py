@@ -90,17 +90,35 @@ class StoredFunctionExecutor(Executor):
     ) -> Future[Outcome]:
         """Call `fn` in a worker of the executor's pool.
 
-        If the previous job called another function, `fn` is first written to a file.
+        If the previous job called another function, `fn` is first written to a file. The first
+        call starts the workers.
         """
         if fn is not self._function:
             self._files += 1
             self._file.write_bytes(pickle.dumps(fn))
             self._function = fn
-        return self._pool.submit(_call_stored, self._file, args, kwargs)
+        with _delayed_ctrl_c():
+            return self._pool.submit(_call_stored, self._file, args, kwargs)
 
     @property
     def _file(self) -> Path:
         return self._directory / str(self._files)
+
+
+@contextmanager
+def _delayed_ctrl_c() -> Iterator[None]:
+    """Raise the `KeyboardInterrupt` of a Ctrl-C after the `with` block, in which a fork may happen.
+
+    Python calls functions such as logging's around a fork, and ignores all exceptions in them.
+    """
+    if sys.platform == "win32":  # Windows has neither forks nor signal masks
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _call_stored(file: Path, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -200,6 +200,26 @@ with process_pool(2) as pool:
     assert done.stderr.endswith("KeyboardInterrupt\n"), done.stderr[-500:]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only")
+def test_a_ctrl_c_while_the_workers_start_ends_the_command():
+    """Python ignores a KeyboardInterrupt that is raised in a function of `register_at_fork`."""
+    script = """
+import os, signal
+from support import chores
+from edge_tvbo.research.executors import process_pool
+
+os.register_at_fork(after_in_parent=lambda: signal.raise_signal(signal.SIGINT))
+try:
+    with process_pool(2) as pool:
+        list(pool.map(chores.square, range(4)))
+        print("finished")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = run_script(script)
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no process groups")
 def test_workers_ignore_the_ctrl_c_of_a_terminal():
     """A terminal sends SIGINT to all processes of a command, which terminates its workers."""

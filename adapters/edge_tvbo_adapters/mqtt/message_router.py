@@ -129,7 +129,7 @@ class Route:
         self._max_payload, self._max_rate = field.max_payload, field.max_rate
         self.sensors = tuple(sensors)
         self._ids = {field.names.get(each, each): each for each in self.sensors}
-        self._others = frozenset(field.sensors)
+        self._others = {each: field.names.get(each, each) for each in field.sensors}
         senders = (*self.sensors, UNKNOWN_SENSORS)
         self._limits = {each: SenderLimits(field.max_rate) for each in senders}
 
@@ -179,6 +179,8 @@ class Route:
             limits.spend(clock() - began)
         if not is_finite:
             return _unreadable(message, "non-finite", f"the value is {value}")
+        if sensor == UNKNOWN_SENSORS:
+            return _unreadable(message, "unknown-sensor", self._why_unknown(message.topic))
         if measured is None:
             return Reading(
                 sensor, value, received, received, stamped=False, retained=message.retain
@@ -187,6 +189,16 @@ class Route:
             at = received + measured.total_seconds()
             return Reading(sensor, value, at, received, stamped=False, retained=message.retain)
         return Reading(sensor, value, measured, received, retained=message.retain)
+
+    def _why_unknown(self, topic: str) -> str:
+        """Return why the name in `topic` is unknown: it is empty, or the id of another sensor."""
+        sensor = self.template.sensor(topic)
+        if not sensor:
+            return "the name of the sensor is empty"
+        name = self._others[sensor]
+        if name != sensor:
+            return f"the sensor with the id {sensor} has the name {name!r}"
+        return f"the sensor {sensor} has another source"
 
 
 class BatteryRoute(Route):

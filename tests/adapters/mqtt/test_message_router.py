@@ -1,9 +1,11 @@
 """Topics that several fields subscribe to: which fields get a message."""
 
 from edge_tvbo_adapters.mqtt.message_router import MessageRouter
+from msgspec.structs import replace
 from support.mqtt_bytes import message
 from support.settings import field_settings
 
+from edge_tvbo.config.field_settings import SourceSettings
 from edge_tvbo.messages.events import Reading, Unreadable
 
 TEMPERATURE, HUMIDITY = (("json", {"value": key}) for key in ("t", "rh"))
@@ -65,3 +67,33 @@ def test_a_message_of_another_device_is_not_blamed_on_the_format():
         Unreadable("missing-value", "home/hall", missing),
         Unreadable("unknown-sensor", "home/plug", missing),
     ]
+
+
+def test_a_message_under_the_id_of_a_renamed_sensor_names_its_topic():
+    """The former topic often keeps a retained message, whose sensor looks configured."""
+    names = {"bed": "Schlafzimmer"}
+    rooms = MessageRouter({"heat": field_settings(["bed"], "home/{sensor}", "number", names=names)})
+    why = "the sensor with the id bed has the name 'Schlafzimmer'"
+    assert list(rooms.events(message("home/bed", b"21.5"), 5.0, 5.0)) == [
+        ("heat", Unreadable("unknown-sensor", "home/bed", why))
+    ]
+
+
+def test_a_message_under_the_id_of_a_sensor_of_another_source_names_its_topic():
+    sources = (
+        SourceSettings(topic="zigbee/{sensor}", payload="number", sensors=("bed",)),
+        SourceSettings(topic="tele/{sensor}", payload="number", sensors=("hall",)),
+    )
+    field = field_settings(["bed", "hall"], "x/{sensor}", "number")
+    rooms = MessageRouter({"heat": replace(field, reading=None, readings=sources)})
+    why = "the sensor bed has another source"
+    assert list(rooms.events(message("tele/bed", b"21.5"), 5.0, 5.0)) == [
+        ("heat", Unreadable("unknown-sensor", "tele/bed", why))
+    ]
+
+
+def test_a_message_whose_topic_contains_no_name_names_its_topic():
+    rooms = router(heat=(("hall",), TEMPERATURE))
+    assert events_of(rooms, "") == {
+        "heat": Unreadable("unknown-sensor", "home/", "the name of the sensor is empty")
+    }

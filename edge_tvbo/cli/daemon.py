@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from edge_tvbo.cli.options import config_argument, duration_option, given_options
-from edge_tvbo.cli.output import EX_BROKER, EX_USAGE, print_json
+from edge_tvbo.cli.output import EX_BROKER, EX_USAGE, print_json, printable
 from edge_tvbo.cli.settings import buildable_settings_of, settings_of, verbose_settings_of
 from edge_tvbo.errors import ConfigError, DataError, MissingExtra, UntestedPackage, error_text
 
@@ -172,7 +172,7 @@ def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterato
     for result in check_connection(settings.mqtt, settings.instance, settings.fields, seconds):
         if not as_json:
             code = f" [{result.code}]" if result.code else ""
-            click.echo(f"{result.label}  {result.text}{code}")
+            click.echo(printable(f"{result.label}  {result.text}{code}"))
         yield result
 
 

@@ -188,7 +188,12 @@ def test_a_message_is_never_taken_for_a_sensor_of_another_source(broker, drive, 
     )
 
     readings = [(each.sensor, each.value) for each in events if isinstance(each, Reading)]
-    assert readings == [("", 1.0), ("", 1.0), ("unlisted", 1.0), ("hall", 1.0), ("hall-plug", 2.0)]
+    assert readings == [("unlisted", 1.0), ("hall", 1.0), ("hall-plug", 2.0)]
+    rejected = [(each.reason, each.topic) for each in events if isinstance(each, Unreadable)]
+    assert rejected == [
+        ("unknown-sensor", "zigbee2mqtt/attic"),
+        ("unknown-sensor", "tele/hall-plug/SENSOR"),
+    ]
     batteries = [each.sensor for each in events if isinstance(each, BatteryReported)]
     assert batteries == ["hall"]
 

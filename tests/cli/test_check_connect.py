@@ -116,6 +116,79 @@ def test_every_step_succeeds_with_a_working_broker(mosquitto, peer, tmp_path):
     assert not any(kept for topic, _, kept in other.received if topic.startswith("edge_tvbo"))
 
 
+def test_sensors_that_are_not_configured_are_named_if_they_sent_a_reading(
+    mosquitto, peer, tmp_path
+):
+    """A device that was renamed is one of them; a plug without a thermometer is not."""
+    broker = mosquitto()
+    broker.start()
+    other = peer(broker.port)
+    for name, payload in {"Schlafzimmer": "21.3", "e\u2028": "4", "plug": "null"}.items():
+        other.publish(f"lab/{name}/t", payload, retain=True)
+
+    command = ["check", "--connect", "--listen", "1s", str(configured(tmp_path, broker.port))]
+    line = CliRunner().invoke(main, command, catch_exceptions=False).stdout.splitlines()[-1]
+
+    assert "of sensors that are not configured: 3 (with a reading: " in line
+    assert set(re.search(r"with a reading: (.*?)\)", line)[1].split(", ")) == {
+        "Schlafzimmer",
+        "e\N{REPLACEMENT CHARACTER}",
+    }
+
+
+def test_the_first_cause_of_each_kind_of_rejection_is_printed(mosquitto, peer, tmp_path):
+    broker = mosquitto()
+    broker.start()
+    other = peer(broker.port)
+    for name, payload in {"a": "null", "b": "warm", "c": "nan"}.items():
+        other.publish(f"lab/{name}/t", payload, retain=True)
+
+    status, steps = tried(configured(tmp_path, broker.port))
+
+    assert status == 1
+    assert re.search(
+        r"rejected: 2 not-a-number \('(null|warm)' is not a number\), "
+        r"1 non-finite \(the value is nan\); check reading.payload and reading.value",
+        steps[-1]["text"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "label", "text"),
+    [
+        ("battery", "good", "1 of 3 sensors sent a charge within 1 s"),
+        (
+            "batterie",
+            "none",
+            "0 of 3 sensors sent a charge within 1 s; if the sensors report rarely, listen for "
+            "longer, such as --listen 10min; otherwise check topic, payload and value of "
+            "energy.battery",
+        ),
+    ],
+)
+def test_the_charges_of_batteries_are_counted(
+    mosquitto, peer, tmp_path, monkeypatch, value, label, text
+):
+    broker = mosquitto()
+    broker.start()
+    path = configured(tmp_path, broker.port)
+    reading = '{ topic = "lab/{sensor}/t", payload = "json", value = "t" }'
+    settings = path.read_text().replace('{ topic = "lab/{sensor}/t" }', reading)
+    battery = 'topic = "lab/{sensor}/t"\npayload = "json"\n'
+    path.write_text(f'{settings}[fields.heat.energy.battery]\n{battery}value = "{value}"\n')
+    sender, listen = peer(broker.port), short_session.ShortSession.listen
+
+    def listen_to_the_device(session, until, *done):
+        sender.publish("lab/a/t", '{"t": 21.3, "battery": 88}')
+        listen(session, until, *done)
+
+    monkeypatch.setattr(short_session.ShortSession, "listen", listen_to_the_device)
+    command = ["check", "--connect", "--listen", "1s", str(path)]
+    line = CliRunner().invoke(main, command, catch_exceptions=False).stdout.splitlines()[-1]
+
+    assert line == f"{label}  heat, energy.battery: {text}"
+
+
 @pytest.mark.parametrize("number", [1, 12, 40])
 def test_sensors_that_sent_nothing_are_named_up_to_a_bound(mosquitto, tmp_path, number):
     broker = mosquitto()

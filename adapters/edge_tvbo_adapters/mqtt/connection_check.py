@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from statistics import median
 
@@ -13,7 +13,7 @@ from paho.mqtt.client import MQTTMessage
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 from edge_tvbo.errors import Code, LinkError
-from edge_tvbo.messages.events import Reading, Unreadable
+from edge_tvbo.messages.events import BatteryReported, Reading, Unreadable
 from edge_tvbo.messages.formatting import listed, named, significant
 from edge_tvbo_adapters.mqtt import tls
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, open_socket
@@ -27,6 +27,8 @@ READ_TIMEOUT_S = 10.0  # longest wait for the retained documents of a running da
 ECHO_TIMEOUT_S = 1.0  # longest wait until a published message comes back
 ROUND_TRIPS = 5
 DELAYED_ACK_S = (0.035, 0.06)  # range of a round trip with TCP's delayed acknowledgement (40 ms)
+MAX_UNKNOWN_SENSORS = 1000  # sensors that are not configured, whose names are stored
+MAX_NAME_LENGTH = 64  # characters of the name of such a sensor; the rest is cut off
 MAX_NAMES = 12  # largest number of names in a line; more topics or complete sources share one line
 
 
@@ -93,13 +95,17 @@ class Observed:
         self.status_topic, self.echo_topic = f"{base}/status", f"{base}/response/check"
         self.status: str | None = None
         self.echoes: set[bytes] = set()
-        self._sources: dict[Route, ObservedSource] = {}
+        self._sources: dict[Route, ObservedSource | ObservedBatteries] = {}
         self._by_field: dict[str, list[ObservedSource]] = {}
+        self._batteries: dict[str, ObservedBatteries] = {}
         filters = []
         for name, field in fields.items():
             every = routes(name, field)
             filters += [route.template.filter for route in every]
-            for route, source in zip(every, field.sources, strict=False):  # a battery may follow
+            if batteries := every[len(field.sources) :]:
+                self._batteries[name] = ObservedBatteries(name, field.sensors)
+                self._sources |= dict.fromkeys(batteries, self._batteries[name])
+            for route, source in zip(every, field.sources, strict=False):
                 text = name if field.reading else f"{name}, {source.topic}"
                 same_topic = [each for each in field.sources if each.topic == source.topic]
                 if len(same_topic) > 1:
@@ -108,7 +114,7 @@ class Observed:
                     if sum(each.settings.get("value") == value for each in same_topic) > 1:
                         names = named(route.sensors, field.sensor_names)
                         text += f" ({listed(names, MAX_NAMES)})"
-                observed = ObservedSource(route, text, field.sensor_names)
+                observed = ObservedSource(route.sensors, text, field.sensor_names)
                 self._sources[route] = observed
                 self._by_field.setdefault(name, []).append(observed)
         self.filters = list(dict.fromkeys(filters))
@@ -121,7 +127,7 @@ class Observed:
         elif topic == self.echo_topic:
             self.echoes = {bytes(message.payload)}
         for route, sensor in matching(self._sources, topic):
-            self._sources[route].take(sensor, message)
+            self._sources[route].take(route, sensor, message)
 
     def results(self, seconds: float) -> Iterator[CheckResult]:
         """Yield the check result of each source of each field, after `seconds` of listening.
@@ -137,28 +143,35 @@ class Observed:
                 text = f"all sensors of {len(complete)} sources sent a reading"
                 yield CheckResult(True, f"{field}: {text} within {seconds:g} s")
             yield from (each.result(seconds) for each in sources if each not in complete)
+            if field in self._batteries:
+                yield self._batteries[field].result(seconds)
 
 
 class ObservedSource:
     """Counts the messages that the connection check receives from one source of a field."""
 
-    def __init__(self, route: Route, name: str, sensor_names: Mapping[str, str]) -> None:
-        self._name, self._sensors, self._route = name, route.sensors, route
+    def __init__(self, sensors: Sequence[str], name: str, sensor_names: Mapping[str, str]) -> None:
+        self._name, self._sensors = name, sensors
         self._sensor_names = sensor_names
         self._sensors_seen: set[str] = set()
         self._sensors_retained: set[str] = set()
-        self._unknown_sensors = 0
+        self._unknown_messages = 0
+        self._unknown_sensors: dict[str, None] = {}  # names of those that sent a reading, in order
         self._rejected: Counter[str] = Counter()
+        self._causes: dict[str, str] = {}  # of the first message that was rejected for each reason
 
-    def take(self, sensor: str, message: MQTTMessage) -> None:
+    def take(self, route: Route, sensor: str, message: MQTTMessage) -> None:
         """Count one message from `sensor` for the connection check of this source."""
-        match self._route.event(sensor, message, time.time(), time.monotonic()):
+        match route.event(sensor, message, time.time(), time.monotonic()):
             case Unreadable(reason="unknown-sensor"):
-                self._unknown_sensors += 1
-            case Unreadable(reason=reason):
+                self._unknown_messages += 1
+            case Unreadable(reason=reason, detail=detail):
                 self._rejected[reason] += 1
+                self._causes.setdefault(reason, detail)
             case Reading(sensor=sensor) if sensor not in self._sensors:
-                self._unknown_sensors += 1
+                self._unknown_messages += 1
+                if len(self._unknown_sensors) < MAX_UNKNOWN_SENSORS:
+                    self._unknown_sensors[sensor[:MAX_NAME_LENGTH]] = None
             case Reading(sensor=sensor, retained=True):
                 self._sensors_retained.add(sensor)
             case Reading(sensor=sensor):
@@ -169,7 +182,7 @@ class ObservedSource:
     @property
     def is_complete(self) -> bool:
         """Whether the check received a reading of each sensor, and no unusable message."""
-        is_clean = not self._unknown_sensors and not self._rejected
+        is_clean = not self._unknown_messages and not self._rejected
         return is_clean and self._sensors_seen.issuperset(self._sensors)
 
     def result(self, seconds: float) -> CheckResult:
@@ -196,10 +209,15 @@ class ObservedSource:
         if silent:
             names = listed(named(silent, self._sensor_names), MAX_NAMES)
             text += f"; sensors without a reading: {names}"
+        if self._unknown_messages:
+            text += f"; messages of sensors that are not configured: {self._unknown_messages}"
         if self._unknown_sensors:
-            text += f"; messages of sensors that are not configured: {self._unknown_sensors}"
+            text += f" (with a reading: {listed(self._unknown_sensors, MAX_NAMES)})"
         if self._rejected:
-            counted = ", ".join(f"{count} {reason}" for reason, count in self._rejected.items())
+            counted = ", ".join(
+                f"{count} {reason} ({self._causes[reason]})"
+                for reason, count in self._rejected.items()
+            )
             text += f"; rejected: {counted}; check reading.payload and reading.value"
         elif not seen:
             text += "; if the sensors report rarely, listen for longer, such as --listen 10min"
@@ -211,6 +229,37 @@ class ObservedSource:
         if not seen and not retained and self._rejected:
             return CheckResult(False, text)
         return CheckResult(True, text) if seen else NoReading(True, text)
+
+
+class ObservedBatteries:
+    """Sensors of one field that reported the charge of their battery to the connection check."""
+
+    def __init__(self, field: str, sensors: Sequence[str]) -> None:
+        self._field, self._sensors = field, sensors
+        self._sensors_seen: set[str] = set()
+
+    def take(self, route: Route, sensor: str, message: MQTTMessage) -> None:
+        """Note whether a message from `sensor` reports a charge to the connection check."""
+        match route.event(sensor, message, time.time(), time.monotonic()):
+            case BatteryReported(sensor=sensor) if sensor in self._sensors:
+                self._sensors_seen.add(sensor)
+
+    def result(self, seconds: float) -> CheckResult:
+        """Return the check result of the batteries: how many sensors of the field sent a charge.
+
+        Sensors on mains power send none, so only a field without any charge gets advice.
+        """
+        text = (
+            f"{self._field}, energy.battery: {len(self._sensors_seen)} of {len(self._sensors)} "
+            f"sensors sent a charge within {seconds:g} s"
+        )
+        if self._sensors_seen:
+            return CheckResult(True, text)
+        text += (
+            "; if the sensors report rarely, listen for longer, such as --listen 10min; otherwise "
+            "check topic, payload and value of energy.battery"
+        )
+        return NoReading(True, text)
 
 
 def _connect(mqtt: Mqtt) -> Iterator[CheckResult]:

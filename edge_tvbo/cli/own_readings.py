@@ -42,13 +42,18 @@ def own_readings(
 
 
 def _nothing_found(settings: "Settings", field: str) -> str:
-    from edge_tvbo_adapters.storage.reading_db import read_readings
+    from edge_tvbo_adapters.storage.reading_db import read_readings, recorded_fields
 
-    from edge_tvbo.messages.formatting import rfc3339
+    from edge_tvbo.messages.formatting import listed, rfc3339
 
     times = read_readings(settings.state.dir, settings.instance, field).at
     if not len(times):
-        return f"{settings.instance}.{field}: no reading was recorded."
+        others = recorded_fields(settings.state.dir, settings.instance)
+        hint = (
+            f"\nThere are readings of: {listed(others)}. If you renamed the field, give it its "
+            "former name in a copy of the configuration, and use this copy."
+        )
+        return f"{settings.instance}.{field}: no reading was recorded.{hint if others else ''}"
     known = f"{rfc3339(times[0])} to {rfc3339(times[-1])}"
     return (
         f"{settings.instance}.{field}: no reading was recorded in the selected period; the recorded"

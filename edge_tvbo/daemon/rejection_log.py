@@ -32,7 +32,8 @@ WARN_HINTS = {
     "no-energy": "the energy budget of the sensor or of the field, or the sensor's battery, does"
     " not allow the activation; raise the budget, or wait",
     "non-finite": "the value is NaN or infinite; check the sensor",
-    "not-a-number": "the value is not a number; check `value` and `payload` under reading",
+    "not-a-number": "the value is not a number. If it is null, the device has no value at present;"
+    " otherwise check `value` and `payload` under reading",
     "not-senml": "the payload is not SenML; check `payload` under reading",
     "not-json": "the payload is not JSON; check `payload` under reading",
     "not-understood": "the SenML document uses a version or an extension of SenML that is not"

@@ -329,6 +329,20 @@ def test_several_fields_need_the_option_field(config, tmp_path):
     assert result["settings"]["sensor"] in SENSORS
 
 
+def test_a_renamed_field_without_readings_names_the_fields_that_have_some(config, tmp_path):
+    record(tmp_path)
+    config.write_text(config.read_text().replace("[fields.temperature", "[fields.heat"))
+
+    done = run("export", config)
+
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "home.heat: no reading was recorded. [E200]\n"
+        "There are readings of: temperature. If you renamed the field, give it its former name in "
+        "a copy of the configuration, and use this copy.\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

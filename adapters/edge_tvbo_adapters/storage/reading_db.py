@@ -95,6 +95,17 @@ def read_readings(
     return found.in_order()
 
 
+def recorded_fields(directory: str, instance: str) -> list[str]:
+    """Return the names of all fields with recorded readings; empty if they cannot be read."""
+    path = READINGS.file(directory, instance)
+    try:
+        with closing(open_for_reading(path, READINGS)) as connection:
+            rows = connection.execute("SELECT DISTINCT field FROM batches ORDER BY field")
+            return [str(field) for (field,) in rows]
+    except (sqlite3.Error, OSError):
+        return []
+
+
 def _batches(
     connection: sqlite3.Connection, path: Path, selected: tuple[str, float, float]
 ) -> Iterator[tuple[int, bytes]]:

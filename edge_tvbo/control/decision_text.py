@@ -12,6 +12,7 @@ from edge_tvbo.control.fact_text import energy_text, fact_text, ineligible_text,
 from edge_tvbo.control.facts import INELIGIBILITY, EnergyFact, Ineligible
 from edge_tvbo.control.history_text import WITHOUT_MODEL
 from edge_tvbo.control.hotspots import HotspotFinder
+from edge_tvbo.control.policy_results import check_posterior
 from edge_tvbo.control.quantities import Figures, Quantities
 from edge_tvbo.messages.documents import Decision, ModelState, Reason
 from edge_tvbo.messages.formatting import counted, rfc3339
@@ -113,7 +114,7 @@ class DecisionBuilder:
         earlier : sequence of int
             The sensors that were activated earlier in the same interval.
         """
-        mean, std = self._policy.posterior()
+        mean, std = check_posterior(self._policy.posterior(), self._policy)
         highest = _highest(mean)
         reason = because or self._reason(choice, highest, mean, eligible)
         figures = self._quantities.figures(choice.mean, choice.std)

@@ -1,0 +1,90 @@
+"""Policies of other packages: what the controller says about an invalid result of their methods."""
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from support.controllers import controller_settings
+
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.messages.events import IgnoreRequested, IntervalElapsed
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
+
+FIELD = SensorField(("a", "b", "c", "d"), np.eye(4), 0.01)
+
+
+class ForeignPolicy:
+    """A policy whose choices and posterior are changed by `change` and `posterior`."""
+
+    def __init__(self, change, posterior=None):
+        self._policy = make_policy("gp-ucb", FIELD)
+        self._change = change
+        if posterior:
+            self.posterior = lambda: posterior
+        self.name = "foreign"
+
+    def __getattr__(self, name):
+        return getattr(self._policy, name)
+
+    def select(self, eligible=None):
+        return self._change(self._policy.select(eligible))
+
+    def select_many(self, k, eligible=None):
+        return tuple(map(self._change, self._policy.select_many(k, eligible)))
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda choice: None, "the policy 'foreign' selected None; it must be a Choice"),
+        (
+            lambda choice: replace(choice, arm=4),
+            "a choice whose arm is 4; it must be a number of type int, 0 to 3",
+        ),
+        (lambda choice: replace(choice, arm=-1), "a choice whose arm is -1"),
+        (lambda choice: replace(choice, arm=np.int64(1)), r"a choice whose arm is np.int64\(1\)"),
+        (
+            lambda choice: replace(choice, sensor="d" if choice.sensor != "d" else "a"),
+            r"a choice whose sensor is '.'; the name of arm . is '.'",
+        ),
+        (
+            lambda choice: replace(choice, mean=float("nan")),
+            "a choice whose mean is nan; it must be finite, of type float",
+        ),
+        (lambda choice: replace(choice, std=float("inf")), "a choice whose std is inf"),
+        (
+            lambda choice: replace(choice, mean=np.float64(0.5)),
+            r"a choice whose mean is np.float64\(0.5\)",
+        ),
+        (lambda choice: replace(choice, std=-0.1), "a choice whose std is -0.1"),
+        (lambda choice: replace(choice, ucb=np.float32(1)), "a choice whose ucb is np.float32"),
+    ],
+)
+def test_an_invalid_choice_is_an_error_that_names_the_policy(change, found, several):
+    settings = controller_settings(per_interval=2, next_activation="at-once")
+    controller = Controller(ForeignPolicy(change), settings if several else controller_settings())
+    with pytest.raises(ValueError, match=found):
+        controller.handle(IntervalElapsed(0.0))
+
+
+def test_a_choice_that_is_not_eligible_is_an_error():
+    def first(choice):
+        return replace(choice, arm=0, sensor="a")
+
+    controller = Controller(ForeignPolicy(first), controller_settings())
+    controller.handle(IgnoreRequested("a", True, 0.0))
+    with pytest.raises(
+        ValueError, match="the policy 'foreign' selected arm 0, which is not eligible"
+    ):
+        controller.handle(IntervalElapsed(1.0))
+
+
+@pytest.mark.parametrize("shapes", [((4,), (4, 4)), ((3,), (4,)), ((4,), (1,))])
+def test_a_posterior_of_another_shape_is_an_error(shapes):
+    mean, std = (np.zeros(shape) for shape in shapes)
+    controller = Controller(
+        ForeignPolicy(lambda choice: choice, (mean, std)), controller_settings()
+    )
+    with pytest.raises(ValueError, match=r"the policy 'foreign' .*posterior.*\(4,\)"):
+        controller.handle(IntervalElapsed(0.0))

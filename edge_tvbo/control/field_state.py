@@ -16,6 +16,7 @@ from edge_tvbo.control.ignored_sensors import IgnoredSensors
 from edge_tvbo.control.implausible_readings import ImplausibleReadings
 from edge_tvbo.control.live_state import LiveField
 from edge_tvbo.control.notices import ADVICE_NOTICES, NOTICES, notice_text
+from edge_tvbo.control.policy_results import check_snapshot, snapshot_errors
 from edge_tvbo.control.quantities import Quantities
 from edge_tvbo.control.reading_filter import ReadingFilter, plausible_range
 from edge_tvbo.control.report_times import ReportTimes
@@ -214,7 +215,8 @@ class FieldState:
 
     def snapshot(self) -> bytes:
         """Return the snapshot of this `FieldState`, including the policy's snapshot, as bytes."""
-        state = {"policy": self.policy.snapshot(), **self._own_state()}
+        policy = check_snapshot(self.policy.snapshot(), self.policy)
+        state = {"policy": policy, **self._own_state()}
         return encode_snapshot(SNAPSHOT_KIND, self.policy.field.fingerprint(), state)
 
     def _own_state(self) -> dict[str, Any]:
@@ -273,7 +275,8 @@ class FieldState:
         parts += [self.energy] if self.energy and "energy" in state else []
         for part in parts:
             part.check(state)
-        self.policy.restore(stored.policy)
+        with snapshot_errors(self.policy):
+            self.policy.restore(stored.policy)
         self.policy.resets = max(stored.resets, self.policy.resets)  # a policy may not store them
         for part in parts:
             part.restore(state)
@@ -333,7 +336,8 @@ class FieldState:
                 self.alerts.monitor.forget_values()
             return 0
         self._unit = self._unit or stored.unit
-        return self.policy.restore_sensors(stored.policy)
+        with snapshot_errors(self.policy):
+            return self.policy.restore_sensors(stored.policy)
 
     def reserve_numbers(self, interval: int, passed: int = 0) -> None:
         """Treat all interval numbers up to `interval` as used, and continue the back-offs.

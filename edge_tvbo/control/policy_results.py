@@ -1,7 +1,10 @@
 """Checks of what a policy returns: a policy of another package may return anything."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf, isfinite
 
+from edge_tvbo.errors import SnapshotError
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 
@@ -39,6 +42,34 @@ def check_posterior(posterior: tuple[Array, Array], policy: Policy) -> tuple[Arr
         f"the policy {policy.name!r} has a posterior whose mean and std have the shapes "
         f"{mean.shape} and {std.shape}; both must have the shape {shape}"
     )
+
+
+def check_snapshot(snapshot: bytes, policy: Policy) -> bytes:
+    """Return the `snapshot` of `policy`; raise `ValueError` if it could not be restored."""
+    if type(snapshot) is bytes:
+        return snapshot
+    found = type(snapshot).__name__
+    raise ValueError(
+        f"the policy {policy.name!r} returned a snapshot of type {found}; it must be of type bytes"
+    )
+
+
+@contextmanager
+def snapshot_errors(policy: Policy) -> Iterator[None]:
+    """Raise `SnapshotError` if `policy` fails to restore its snapshot with another exception.
+
+    The field then starts without readings. With another exception, no daemon could start until its
+    state is removed.
+    """
+    try:
+        yield
+    except (SnapshotError, MemoryError):
+        raise
+    except Exception as error:  # a policy of another package can raise any exception
+        raise SnapshotError(
+            f"The policy {policy.name!r} cannot restore its snapshot: "
+            f"{type(error).__name__}: {error}."
+        ) from error
 
 
 def _mistake(choice: Choice, policy: Policy, eligible: Mask | None) -> str:

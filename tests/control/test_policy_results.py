@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from support.controllers import controller_settings
 
 from edge_tvbo.control.controller import Controller
+from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import IgnoreRequested, IntervalElapsed
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
@@ -88,3 +89,35 @@ def test_a_posterior_of_another_shape_is_an_error(shapes):
     )
     with pytest.raises(ValueError, match=r"the policy 'foreign' .*posterior.*\(4,\)"):
         controller.handle(IntervalElapsed(0.0))
+
+
+class UnreadableSnapshot(ForeignPolicy):
+    """A policy of a new version, which cannot read the snapshots of its former version."""
+
+    def __init__(self):
+        super().__init__(lambda choice: choice)
+
+    def restore(self, blob):
+        raise KeyError("rates")
+
+    def restore_sensors(self, blob):
+        raise KeyError("rates")
+
+
+@pytest.mark.parametrize("restore", ["restore", "restore_partial"])
+def test_a_snapshot_that_a_policy_cannot_read_does_not_end_the_daemon(restore):
+    """At every start, the daemon ended with the exception, until its state was removed."""
+    snapshot = Controller(UnreadableSnapshot(), controller_settings()).snapshot()
+    controller = Controller(UnreadableSnapshot(), controller_settings())
+    with pytest.raises(SnapshotError, match="The policy 'foreign' .* KeyError: 'rates'"):
+        getattr(controller, restore)(snapshot)
+
+
+def test_a_snapshot_that_is_no_bytes_is_an_error():
+    """The checkpoint was stored, but could not be restored at the next start."""
+    policy = ForeignPolicy(lambda choice: choice)
+    policy.snapshot = lambda: {"time": 1}
+    with pytest.raises(
+        ValueError, match="the policy 'foreign' returned a snapshot of type dict; it must be"
+    ):
+        Controller(policy, controller_settings()).snapshot()

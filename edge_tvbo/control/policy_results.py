@@ -56,16 +56,20 @@ def check_snapshot(snapshot: bytes, policy: Policy) -> bytes:
 
 @contextmanager
 def snapshot_errors(policy: Policy) -> Iterator[None]:
-    """Raise `SnapshotError` if `policy` fails to restore its snapshot with another exception.
+    """Raise `SnapshotError` if a `policy` of another package raises any other exception.
 
     The field then starts without readings. With another exception, no daemon could start until its
-    state is removed.
+    state is removed. A built-in policy raises another exception only if the memory is used up, and
+    this must not discard its snapshot.
     """
+    is_built_in = type(policy).__module__.partition(".")[0] == "edge_tvbo"
     try:
         yield
     except (SnapshotError, MemoryError):
         raise
-    except Exception as error:  # a policy of another package can raise any exception
+    except Exception as error:
+        if is_built_in:
+            raise
         raise SnapshotError(
             f"The policy {policy.name!r} cannot restore its snapshot: "
             f"{type(error).__name__}: {error}."

@@ -121,3 +121,12 @@ def test_a_snapshot_that_is_no_bytes_is_an_error():
         ValueError, match="the policy 'foreign' returned a snapshot of type dict; it must be"
     ):
         Controller(policy, controller_settings()).snapshot()
+
+
+def test_another_exception_of_a_built_in_policy_is_no_damaged_snapshot(monkeypatch):
+    """A failed allocation can end in a SystemError; the state must not be discarded for it."""
+    policy = make_policy("gp-ucb", FIELD)
+    snapshot = Controller(policy, controller_settings()).snapshot()
+    monkeypatch.setattr(type(policy), "restore", lambda self, blob: bytes.fromhex(1))
+    with pytest.raises(TypeError):
+        Controller(make_policy("gp-ucb", FIELD), controller_settings()).restore(snapshot)

@@ -194,7 +194,7 @@ class _Density:
 
     def peak(self, start: Array) -> Array:
         """Search from `start`; return the length scales (d,) with the highest posterior density."""
-        from scipy.optimize import minimize  # `BoxField.positions` has checked that scipy exists
+        from scipy.optimize import minimize  # `make_posterior` has checked that scipy exists
 
         low, high = float(np.log(MIN_LENGTH_SCALE)), float(np.log(MAX_LENGTH_SCALE))
         best, least = np.log(start), self.cost(np.log(start))[0]

@@ -120,7 +120,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         return self.at(self._field.arm(int(arms[draw(seed, counter, len(arms))])))
 
     def _fit(self) -> None:
-        from scipy.optimize import minimize  # `BoxField.positions` has checked that scipy exists
+        from scipy.optimize import minimize  # `make_pruned_posterior` has checked that scipy exists
 
         n = self.observations
         y = self._y[:n]

@@ -120,6 +120,7 @@ def make_pruned_posterior(
             return PrunedPosterior(field, temporal, window, alpha=alpha)
         from edge_tvbo.models.posteriors.fitted_pruned import FittedPrunedPosterior
 
+        require_scipy()  # if scipy is missing, raises now, and not at the first fit
         return FittedPrunedPosterior(field, temporal, window, alpha=alpha)
     return PrunedWindowPosterior(field, temporal, window, alpha=alpha)
 

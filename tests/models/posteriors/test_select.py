@@ -3,12 +3,13 @@
 import math
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 from support.naive import NaivePosterior, se, temporal
 
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.momentum import Momentum
@@ -18,6 +19,7 @@ from edge_tvbo.models.posteriors.select import (
     DEFAULT_FIT_WINDOW,
     make_fitted_posterior,
     make_posterior,
+    make_pruned_posterior,
 )
 from edge_tvbo.models.posteriors.state_space import StateSpacePosterior
 from edge_tvbo.models.posteriors.two_component import TwoComponentPosterior
@@ -146,3 +148,13 @@ for policy in ("tv-gp-ucb", "et-gp-ucb", "r-gp-ucb"):
     for line in lines:
         loaded = {each.rpartition(".")[2] for each in line.split()}
         assert loaded == {"acquisition", "compiled", "jit", "state_space", "types"}
+
+
+def test_a_box_whose_candidates_are_known_reports_a_missing_scipy_when_it_is_built(monkeypatch):
+    """A box that is sent to another machine brings its candidates along."""
+    box = BoxField([0.0], [1.0], SpatialKernel(), 0.05, candidates=8, length_scales="fitted")
+    assert len(box.positions) == 8
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    for make in (make_posterior, partial(make_pruned_posterior, alpha=0.5)):
+        with pytest.raises(MissingExtra, match="scipy, which is needed for fitted kernels and box"):
+            make(box, TimeVarying(0.1), 20)

@@ -43,8 +43,8 @@ class ModelFreePolicy:
 
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
         """Return up to k different arms, which the model-free policy picks one after the other."""
-        check_number_of_arms(k)
         self._forget_selected()
+        check_number_of_arms(k)
         left = eligible_mask(eligible, self._all_arms).copy()
         choices = []
         for _ in range(min(k, int(left.sum())) or 1):

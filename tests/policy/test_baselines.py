@@ -14,6 +14,7 @@ from edge_tvbo.policy import make_policy
 
 STD = np.array([1.0, 2.0, 0.5, 1.0])
 FIELD = SensorField(("a", "b", "c", "d"), np.diag(STD**2), 0.05)
+NO_ARM = np.zeros(4, np.bool_)
 
 
 class NaiveRExp3:
@@ -122,6 +123,17 @@ def test_rexp3_ignores_unsolicited_and_second_readings():
     policy.observe(arm, 3.0)
     assert np.array_equal(state_of(policy, 100, 0.3)["weights"], once)
     assert policy.observations == 1
+
+
+@pytest.mark.parametrize("name", ["rexp3", "ada-opkb"])
+def test_rejected_selection_expects_no_reply(name):
+    for reject in (lambda policy: policy.select(NO_ARM), lambda policy: policy.select_many(0)):
+        policy = make_policy(name, FIELD)
+        initial = policy.snapshot()
+        policy.select()
+        with pytest.raises(ValueError, match="no arm is eligible|k is 0"):
+            reject(policy)
+        assert policy.snapshot() == initial
 
 
 def test_rexp3_probabilities_are_shared_by_eligible_arms():

@@ -77,18 +77,16 @@ def access_warnings(file: Path) -> Iterator[ConfigWarning]:
 
 def check_tls(tls: Values, base: Path, report: Report) -> None:
     """Replace file names in [mqtt.tls] with the paths of credentials; report invalid files."""
-    readable = set[str]()
-    for key in ("ca", "certificate", "key"):
-        if tls.get(key):
-            tls[key] = credential_path(tls[key], base, report)
-            if is_readable(tls[key], (*_TLS, key), report):
-                readable.add(key)
+    named = [key for key in ("ca", "certificate", "key") if tls.get(key)]
+    for key in named:
+        tls[key] = credential_path(tls[key], base, report)
     if tls.get("key") and tls.get("certificate", "") is None:
         report.add(
             (*_TLS, "key"),
             "is set, but mqtt.tls.certificate is not; set both",
             code=Code.CONTRADICTION,
         )
+    readable = [key for key in named if is_readable(tls[key], (*_TLS, key), report)]
     if "ca" in readable:
         _check_ca(tls["ca"], report)
     if "certificate" in readable and ("key" in readable or tls.get("key", "") is None):

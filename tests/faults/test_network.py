@@ -398,6 +398,15 @@ def test_an_unusable_tls_file_is_reported_with_its_line(tmp_path, certs, keys, k
     assert words in finding.message
 
 
+def test_a_missing_certificate_is_reported_before_the_unreadable_file_of_its_key(tmp_path):
+    with pytest.raises(loader.ConfigErrors) as caught:
+        load(tmp_path, '[mqtt.tls]\nkey = "none"')
+    missing, unreadable = caught.value.findings
+    assert missing.line == unreadable.line
+    assert "set both" in missing.message
+    assert "does not exist" in unreadable.message
+
+
 def test_an_empty_tls_table_enables_tls_and_a_live_field_limits_silence(tmp_path):
     settings = load(tmp_path, "[mqtt.tls]", mode="live")
     assert settings.mqtt.tls is not None

@@ -158,9 +158,13 @@ def warn_of_units(fields: "list[DiscoveredField]", answers: Answers) -> None:
     groups = [group for field in fields for group in field.groups]
     unit, reference, typical = fields[0].unit, fields[0].reference, typical_group(fields)
     sources = [source for field in fields for source in field.sources]
-    converted = [each.group for each in sources if each.is_converted]
-    for text in dict.fromkeys(_converted_text(each, unit) for each in converted):
-        click.echo(text, err=True)
+    converted: dict[tuple[str, str | None], list[SensorGroup]] = {}
+    for source in sources:
+        if source.is_converted:
+            key = source.group.integration, source.group.announced_unit
+            converted.setdefault(key, []).append(source.group)
+    for found in converted.values():
+        click.echo(_converted_text(found, groups, unit), err=True)
     for field in fields:
         for (_, other), found in field.others.items():
             change = (
@@ -204,13 +208,15 @@ def _assumed_unit_text(fields: "list[DiscoveredField]", typical: "SensorGroup") 
     )
 
 
-def _converted_text(group: "SensorGroup", unit: str) -> str:
-    from edge_tvbo.setup.sensor_groups import source_name
+def _converted_text(found: "list[SensorGroup]", groups: "list[SensorGroup]", unit: str) -> str:
+    """Return a text about groups of one integration whose readings are converted to `unit`.
 
-    announced = group.announced_unit
-    sent = f"announce {announced}" if announced else f"seem to send {group.quantity.unit}"
+    `groups` are all groups of the quantity.
+    """
+    announced = found[0].announced_unit
+    sent = f"announce {announced}" if announced else f"seem to send {found[0].quantity.unit}"
     return (
-        f"Sensors of {source_name(group.integration)} {sent}. scale and offset in the file convert"
+        f"Sensors of {_sensors_text(found, groups)} {sent}. scale and offset in the file convert"
         f" their readings to {unit}."
     )
 

@@ -1162,6 +1162,12 @@ def test_each_sensor_of_a_topic_may_announce_its_own_unit(init_with, units, orde
     assert field.kernel.mean == pytest.approx(20 + (len(units) - 1) / 2, abs=0.01)
 
 
+def test_converted_sensors_of_an_integration_with_several_units_are_named(init_with):
+    made, _ = init_with(json_rooms(["°C", "°F", "K", "°F"]))
+    for unit, names in {"°F": "r1, r3", "K": "r2"}.items():
+        assert f"Sensors of JSON ({names}) announce {unit}. scale and offset" in made.stderr
+
+
 def test_sensors_that_announce_the_usual_unit_or_none_stay_in_one_source(init_with):
     _, path = init_with(json_rooms(["°C", None, "°C"]))
     assert len(settings_of(path).fields["temperature"].sources) == 1

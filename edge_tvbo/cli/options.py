@@ -307,13 +307,14 @@ own_readings_options = all_of(
 def given_options(*names: str) -> list[str]:
     """Return those options of the current command that the user has given, such as --data-dir.
 
-    `names` are the names of their parameters, such as data_dir.
+    `names` are the names of their parameters, such as data_dir; the options have the same order.
     """
     context = click.get_current_context()
+    options = {option.name: option.opts[-1] for option in context.command.params}
     return [
-        option.opts[-1]
-        for option in context.command.params
-        if option.name in names and context.get_parameter_source(option.name) is not DEFAULT
+        options[name]
+        for name in names
+        if name in options and context.get_parameter_source(name) is not DEFAULT
     ]
 
 

@@ -522,6 +522,10 @@ def test_fit_with_plot_fails_before_training_without_matplotlib(tmp_path, monkey
         (["demo", "--speed", "0"], "--speed"),
         (["dashboard", "x.toml", "--policy", "random"], "--policy is for --dataset, and not for"),
         (
+            ["dashboard", "x.toml", "--data-dir", ".", "--policy", "random"],
+            "--policy is for --dataset, and not for",
+        ),
+        (
             ["dashboard", "x.toml", "--allow-host", "gateway.lan:8787"],
             "'gateway.lan:8787' is not a host name; write the name without http:// and without",
         ),

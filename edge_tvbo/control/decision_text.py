@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_tvbo.control.checked_policy import checked
 from edge_tvbo.control.fact_text import energy_text, fact_text, ineligible_text, turn_text
 from edge_tvbo.control.facts import INELIGIBILITY, EnergyFact, Ineligible
 from edge_tvbo.control.history_text import WITHOUT_MODEL
 from edge_tvbo.control.hotspots import HotspotFinder
-from edge_tvbo.control.policy_results import check_posterior
 from edge_tvbo.control.quantities import Figures, Quantities
 from edge_tvbo.messages.documents import Decision, ModelState, Reason
 from edge_tvbo.messages.formatting import counted, rfc3339
@@ -64,6 +64,7 @@ class DecisionBuilder:
         names: Mapping[str, str],
     ) -> None:
         self._policy = policy
+        self._checked_policy = checked(policy)
         self._hotspots = hotspots
         self._with_text = with_text
         self._recommends = recommends
@@ -114,7 +115,7 @@ class DecisionBuilder:
         earlier : sequence of int
             The sensors that were activated earlier in the same interval.
         """
-        mean, std = check_posterior(self._policy.posterior(), self._policy)
+        mean, std = self._checked_policy.posterior()
         highest = _highest(mean)
         reason = because or self._reason(choice, highest, mean, eligible)
         figures = self._quantities.figures(choice.mean, choice.std)

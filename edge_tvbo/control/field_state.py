@@ -8,6 +8,7 @@ from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.activations import Activations
 from edge_tvbo.control.alert_notices import AlertNotices, LocalTime
 from edge_tvbo.control.alerts import announced_alert
+from edge_tvbo.control.checked_policy import checked
 from edge_tvbo.control.controller_state import MAX_REASONS, SNAPSHOT_KIND, ControllerState
 from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.fault_detection import FaultDetector
@@ -16,7 +17,6 @@ from edge_tvbo.control.ignored_sensors import IgnoredSensors
 from edge_tvbo.control.implausible_readings import ImplausibleReadings
 from edge_tvbo.control.live_state import LiveField
 from edge_tvbo.control.notices import ADVICE_NOTICES, NOTICES, notice_text
-from edge_tvbo.control.policy_results import check_snapshot, snapshot_errors
 from edge_tvbo.control.quantities import Quantities
 from edge_tvbo.control.reading_filter import ReadingFilter, plausible_range
 from edge_tvbo.control.report_times import ReportTimes
@@ -69,6 +69,7 @@ class FieldState:
         field = policy.field
         M = len(field)
         self.policy = policy
+        self.checked_policy = checked(policy)
         self.settings = settings
         self.sensors = field.sensors
         self.arms = {sensor: arm for arm, sensor in enumerate(field.sensors)}
@@ -215,8 +216,7 @@ class FieldState:
 
     def snapshot(self) -> bytes:
         """Return the snapshot of this `FieldState`, including the policy's snapshot, as bytes."""
-        policy = check_snapshot(self.policy.snapshot(), self.policy)
-        state = {"policy": policy, **self._own_state()}
+        state = {"policy": self.checked_policy.snapshot(), **self._own_state()}
         return encode_snapshot(SNAPSHOT_KIND, self.policy.field.fingerprint(), state)
 
     def _own_state(self) -> dict[str, Any]:
@@ -275,8 +275,7 @@ class FieldState:
         parts += [self.energy] if self.energy and "energy" in state else []
         for part in parts:
             part.check(state)
-        with snapshot_errors(self.policy):
-            self.policy.restore(stored.policy)
+        self.checked_policy.restore(stored.policy)
         self.policy.resets = max(stored.resets, self.policy.resets)  # a policy may not store them
         for part in parts:
             part.restore(state)
@@ -336,8 +335,7 @@ class FieldState:
                 self.alerts.monitor.forget_values()
             return 0
         self._unit = self._unit or stored.unit
-        with snapshot_errors(self.policy):
-            return self.policy.restore_sensors(stored.policy)
+        return self.checked_policy.restore_sensors(stored.policy)
 
     def reserve_numbers(self, interval: int, passed: int = 0) -> None:
         """Treat all interval numbers up to `interval` as used, and continue the back-offs.

@@ -8,7 +8,6 @@ import numpy as np
 from edge_tvbo.control.decision_text import DecisionBuilder
 from edge_tvbo.control.facts import BackedOff, EnergyShortage, Ignored, Ineligible, WasActivated
 from edge_tvbo.control.field_state import FieldState
-from edge_tvbo.control.policy_results import check_choice
 from edge_tvbo.messages.commands import Activate, Command, PublishState, Recommend
 from edge_tvbo.messages.documents import Decision, ModelState, Reason
 from edge_tvbo.numerics.types import Mask
@@ -71,13 +70,9 @@ class SensorSelection:
     def force(self, arm: int, at: float) -> list[Command]:
         """Select and activate the sensor `arm`, even if the policy would select another sensor."""
         eligible = self._only(arm)
-        choice = self._select(eligible)
+        choice = self._state.checked_policy.select(eligible)
         expires_at = at + self._state.settings.reply_timeout
         return self._activate(choice, eligible, Reason.ASKED, at, expires_at)
-
-    def _select(self, eligible: Mask | None) -> Choice:
-        policy = self._state.policy
-        return check_choice(policy.select(eligible), policy, eligible)
 
     def _activate_one(self, at: float, expires_at: float) -> list[Command]:
         """Select the next sensor, and activate it if the activation is worth its energy."""
@@ -88,7 +83,7 @@ class SensorSelection:
         if eligible is not None and state.health.all_unresponsive:
             eligible = self._only(state.health.next_in_turn(eligible))
             because = Reason.PROBE
-        choice = self._select(eligible)
+        choice = state.checked_policy.select(eligible)
         if state.energy and not state.energy.is_worth_activating(choice.arm, choice.std):
             return []
         return self._activate(choice, eligible, because, at, expires_at)
@@ -103,8 +98,7 @@ class SensorSelection:
         if eligible is not None and not eligible.any():
             return []
         commands: list[Command] = []
-        for choice in state.policy.select_many(sensors, eligible):
-            check_choice(choice, state.policy, eligible)
+        for choice in state.checked_policy.select_many(sensors, eligible):
             left = self._eligible()
             if left is not None and not left[choice.arm]:  # the energy is spent
                 continue

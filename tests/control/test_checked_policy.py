@@ -5,13 +5,27 @@ import pytest
 from msgspec.structs import replace
 from support.controllers import controller_settings
 
+from edge_tvbo.control.checked_policy import PolicyFailed, checked
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.events import IgnoreRequested, IntervalElapsed
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
+from edge_tvbo.policy.built_in import DEFAULT_POLICY
 
 FIELD = SensorField(("a", "b", "c", "d"), np.eye(4), 0.01)
+
+
+@pytest.mark.parametrize("name", ["gp-ucb", "round-robin", DEFAULT_POLICY.__struct_config__.tag])
+def test_a_built_in_policy_is_used_without_checks(name):
+    policy = make_policy(name, FIELD)
+    assert checked(policy) is policy
+
+
+def test_a_built_in_class_under_the_name_of_another_package_is_checked():
+    """For example `UpperConfidence` with a posterior of another package."""
+    policy = make_policy("gp-ucb", FIELD)
+    policy.name = "foreign"
+    assert checked(policy) is not policy
 
 
 class ForeignPolicy:
@@ -109,7 +123,7 @@ def test_a_snapshot_that_a_policy_cannot_read_does_not_end_the_daemon(restore):
     """At every start, the daemon ended with the exception, until its state was removed."""
     snapshot = Controller(UnreadableSnapshot(), controller_settings()).snapshot()
     controller = Controller(UnreadableSnapshot(), controller_settings())
-    with pytest.raises(SnapshotError, match="The policy 'foreign' .* KeyError: 'rates'"):
+    with pytest.raises(PolicyFailed, match="The policy 'foreign' .* KeyError: 'rates'"):
         getattr(controller, restore)(snapshot)
 
 

@@ -28,6 +28,10 @@ class Store(Protocol):
         """Rename a checkpoint so that it is not read again; return a text for the log."""
         ...
 
+    def keep(self, generation: str, why: str) -> None:
+        """Let the next `save` rename a checkpoint instead of overwriting it."""
+        ...
+
     def demote_newest(self) -> None:
         """Rename the newest checkpoint, which then counts as the previous one.
 

@@ -181,7 +181,7 @@ class Checkpoints(LoopService):
                 continue
             newest = generation == self._store.newest
             final = document.final
-            Restoration(
+            restoration = Restoration(
                 document,
                 self._journal_of(data),
                 newest,
@@ -190,9 +190,12 @@ class Checkpoints(LoopService):
                 self._scheduler,
                 self._anchor,
                 self._make_controller,
-            ).run()
+            )
+            restoration.run()
+            if restoration.policy_failed:
+                self._store.keep(generation, "unreadable")
             self.removed = {*document.fields, *document.uncleared} - self._controllers.keys()
-            del document, data  # `save` needs as much memory for the new document
+            del document, data, restoration  # `save` needs as much memory for the new document
             self.save()  # the daemon calls `save` again; then both documents reserve new numbers
             self._store.end_replay()
             if self.failing and final and newest:

@@ -64,7 +64,7 @@ def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
         log.info("reload: the field %s is new, and starts without readings", name)
         return
     controller = successor.controllers[name]
-    continues = restore_controller("reload", name, controller, before.snapshot())
+    continues = not restore_controller("reload", name, controller, before.snapshot())
     controller.reserve_numbers(before.used)
     _, begins_in = daemon.scheduler.next_interval(name)
     reply = daemon.scheduler.awaited_reply(name)

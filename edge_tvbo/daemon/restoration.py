@@ -7,6 +7,7 @@ from math import ceil
 
 from msgspec.structs import replace
 
+from edge_tvbo.control.checked_policy import PolicyFailed
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.checkpoint_document import (
     Anchor,
@@ -45,6 +46,11 @@ class Restoration:
         See `Store.unsaved_until`.
     controllers, scheduler, anchor, make_controller
         See `Checkpoints`.
+
+    Attributes
+    ----------
+    policy_failed : bool
+        Whether a policy of another package failed to read its snapshot in the checkpoint.
     """
 
     def __init__(
@@ -67,6 +73,7 @@ class Restoration:
         self._scheduler = scheduler
         self._anchor = anchor
         self._make_controller = make_controller
+        self.policy_failed = False
 
     def run(self) -> None:
         """Restore the controllers and schedules of the fields, one after another.
@@ -122,7 +129,9 @@ class Restoration:
         controller = self._controllers[name]
         now = self._anchor()  # after the replay, which can take seconds
         away = elapsed_between(anchor, now)
-        continues = restore_controller("state", name, controller, field.controller)
+        problem = restore_controller("state", name, controller, field.controller)
+        continues = problem is None
+        self.policy_failed |= isinstance(problem, PolicyFailed)
         known = controller.policy.observations
         for event in _clock_events(anchor, now, away):
             controller.handle(event)

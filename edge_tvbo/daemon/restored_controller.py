@@ -13,8 +13,10 @@ from edge_tvbo.messages.formatting import counted
 log = logging.getLogger(__name__)
 
 
-def restore_controller(occasion: str, name: str, controller: Controller, snapshot: bytes) -> bool:
-    """Restore `controller` from the `snapshot`; return whether the snapshot fits.
+def restore_controller(
+    occasion: str, name: str, controller: Controller, snapshot: bytes
+) -> SnapshotError | None:
+    """Restore `controller` from the `snapshot`; return why it does not fit, or None if it fits.
 
     `occasion` is "state" at a start, and "reload" at a reload. If the snapshot does not fit,
     restore the parts that fit; see `Controller.restore_partial`. If these parts do not include the
@@ -34,8 +36,8 @@ def restore_controller(occasion: str, name: str, controller: Controller, snapsho
         else:
             start = _start(controller)
             log.warning("%s: the field %s starts %s: %s", occasion, name, start, why)
-        return False
-    return True
+        return why
+    return None
 
 
 def log_charge(name: str, controller: Controller, unknown: int) -> None:

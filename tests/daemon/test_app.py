@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from contextlib import ExitStack, closing, contextmanager
 from math import inf
+from pathlib import Path
 from typing import ClassVar
 from unittest.mock import patch
 
@@ -373,6 +374,33 @@ def test_an_error_in_the_restore_of_a_policy_does_not_replace_the_stored_state(
     second.stop()
 
     assert list(store.generations()) == stored
+
+
+def test_a_state_that_a_policy_of_another_package_cannot_read_is_kept(
+    settings, monkeypatch, caplog
+):
+    """After the update of a package with an error, the former version can still read it."""
+    daemon = build_daemon(settings(), make_surroundings())
+    daemon.start()
+    daemon.controllers["lab"].policy.observe(0, 3.0)
+    daemon.stop()
+    store = FileStore(daemon.settings.state.dir, "pi")
+    [_, newest] = next(store.generations())
+
+    def fail(policy, blob):
+        raise KeyError("rates")
+
+    kind = type(daemon.controllers["lab"].policy)
+    for method in ("restore", "restore_sensors"):
+        monkeypatch.setattr(kind, method, fail)
+    monkeypatch.setattr(kind, "__module__", "foreign")
+    second = build_daemon(settings(), make_surroundings())
+    second.start()
+    second.stop()
+
+    assert "the field lab starts without readings: The policy" in caplog.text
+    [kept] = Path(daemon.settings.state.dir).glob("pi.state.unreadable-*")
+    assert kept.read_bytes() == newest
 
 
 def test_verbose_settings_differ_in_the_common_log_level_only(settings, tmp_path):

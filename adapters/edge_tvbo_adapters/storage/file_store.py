@@ -97,9 +97,13 @@ class FileStore:
         try:
             target = self._set_aside(Path(generation), why)
         except OSError as error:
-            self._to_rename[Path(generation)] = why
+            self.keep(generation, why)
             return f"the file could not be renamed: {error.strerror}"
         return f"the file was renamed to {target.name}"
+
+    def keep(self, generation: str, why: str) -> None:
+        """Let the next `save` rename a state file, as `set_aside` does, not overwrite it."""
+        self._to_rename[Path(generation)] = why
 
     def demote_newest(self) -> None:
         """Rename the newest state file to the name of the previous file, if the disk allows it."""

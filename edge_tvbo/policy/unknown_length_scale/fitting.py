@@ -101,7 +101,7 @@ class MlSelector(FittingSelector):
     kind, stored_as = "likely", "length_scale"
 
     def advance(self, t: int) -> None:
-        """End the interval: fit the length scale if there are readings that it was not fitted to."""
+        """End the interval: fit the length scale if readings are held, and have changed."""
         if self._readings.held:
             super().advance(t)
 

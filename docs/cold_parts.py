@@ -134,7 +134,7 @@ class PartsAuto(AutoPolicy):
     is_free = False
 
     def _takes_turns(self) -> bool:
-        half = self._learned._seen < min(self._learned._model.season_period, DAY) / 2
+        half = self._posterior._seen < min(self._posterior._model.season_period, DAY) / 2
         return not self.is_free and half and self.observations < 3 * len(self._all_arms)
 
 

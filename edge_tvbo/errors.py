@@ -12,8 +12,9 @@ EdgeTvboError
 ├── SnapshotError    stored state is missing, damaged or of another version
 └── UntestedPackage  a package has a version with which edge_tvbo was not tested
 
-Three subclasses are defined elsewhere: `ConfigErrors` in `config/errors.py`, `NewerFormatError` in
-`models/snapshot.py`, and `NothingFound` in `cli/init_groups.py`.
+Four subclasses are defined elsewhere: `ConfigErrors` in `config/errors.py`, `NewerFormatError` in
+`models/snapshot.py`, `NothingFound` in `cli/init_groups.py`, and `PolicyFailed` in
+`control/checked_policy.py`.
 """
 
 import sys

@@ -319,7 +319,9 @@ def test_a_sensor_has_its_id_in_events_and_its_name_in_topics(broker, drive, pee
     for name in ("Living room", "b", "a"):
         node.publish(f"named/{name}/t", '{"t": 5}')
     driver.until(lambda: len(driver.events) == 3)
-    assert [event.sensor for _, event in driver.events] == ["a", "b", ""]
+    (_, named), (_, nameless), (_, unknown) = driver.events
+    assert (named.sensor, nameless.sensor) == ("a", "b")
+    assert (unknown.reason, unknown.topic) == ("unknown-sensor", "named/a/t")
     link.send("lab", Activate("a", 1, 0.0, 60.0))
     driver.until(lambda: node.received)
     assert node.received[0][:2] == ("named/Living room/todo", b'{"id": "Living room"}')

@@ -1,12 +1,20 @@
 """Implausible readings: the sensors whose last reading is implausible, and these readings."""
 
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from edge_tvbo.control.sensor_arrays import arrays_of, load_arrays
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import MAX_NUMBER, check_arrays
+
+
+@dataclass(slots=True)
+class ImplausibleRecord:
+    """Implausible readings of one sensor; a snapshot contains each attribute under its name."""
+
+    value: float = 0.0  # of the newest implausible reading, in the field's unit
+    last: bool = False  # whether it is the sensor's last reading
+    noticed: int = 0  # 2 + interval of the last notice; 0: never
 
 
 class ImplausibleReadings:
@@ -27,9 +35,7 @@ class ImplausibleReadings:
     """
 
     def __init__(self, sensors: int) -> None:
-        self._value = [0.0] * sensors  # in the field's unit
-        self._is_last = [0] * sensors  # 1 if the last reading was implausible
-        self._noticed = [0] * sensors  # 2 + interval of the last notice; 0: never
+        self._sensors = [ImplausibleRecord() for _ in range(sensors)]
 
     def note(self, arm: int, value: float, interval: int) -> bool:
         """Record that `arm` sent the implausible `value`; return whether a notice is due.
@@ -37,16 +43,17 @@ class ImplausibleReadings:
         A notice is due if the sensor's previous reading was plausible, and no notice about the
         sensor was due earlier in the interval.
         """
-        is_due = not self._is_last[arm] and self._noticed[arm] != interval + 2
-        self._value[arm] = min(max(value, -MAX_NUMBER), MAX_NUMBER)
-        self._is_last[arm] = 1
+        sensor = self._sensors[arm]
+        is_due = not sensor.last and sensor.noticed != interval + 2
+        sensor.value = min(max(value, -MAX_NUMBER), MAX_NUMBER)
+        sensor.last = True
         if is_due:
-            self._noticed[arm] = interval + 2
+            sensor.noticed = interval + 2
         return is_due
 
     def clear(self, arm: int) -> None:
         """Record that the last reading of `arm` is plausible."""
-        self._is_last[arm] = 0
+        self._sensors[arm].last = False
 
     def apply_range(self, lowest: float, highest: float) -> None:
         """After `restore`, clear the implausible readings that are within the present range."""
@@ -56,7 +63,7 @@ class ImplausibleReadings:
 
     def values(self) -> dict[int, float]:
         """Return the implausible last readings, in the field's unit, by the sensor's arm number."""
-        return {arm: self._value[arm] for arm, is_last in enumerate(self._is_last) if is_last}
+        return {arm: each.value for arm, each in enumerate(self._sensors) if each.last}
 
     # --- snapshots ------------------------------------------------------------------------------
 
@@ -65,27 +72,19 @@ class ImplausibleReadings:
 
         It is empty before the first implausible reading, and in the snapshots of old versions.
         """
-        return self._arrays() if any(self._noticed) else {}
+        is_noted = any(each.noticed for each in self._sensors)
+        return arrays_of("implausible_", self._sensors) if is_noted else {}
 
     def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` if `state` is not a valid state of the implausible readings."""
         if "implausible_value" not in state:
             return
-        check_arrays(self._arrays(), state)
+        check_arrays(arrays_of("implausible_", self._sensors), state)
         if (state["implausible_noticed"] < 0).any():
             raise SnapshotError("The snapshot's table of implausible readings is invalid.")
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the implausible readings from a checked state."""
-        none = ImplausibleReadings(len(self._value))
-        known = state if "implausible_value" in state else none._arrays()
-        self._value = known["implausible_value"].tolist()
-        self._is_last = known["implausible_last"].tolist()
-        self._noticed = known["implausible_noticed"].tolist()
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {
-            "implausible_value": np.array(self._value, np.float64),
-            "implausible_last": np.array(self._is_last, np.int64),
-            "implausible_noticed": np.array(self._noticed, np.int64),
-        }
+        self._sensors = [ImplausibleRecord() for _ in self._sensors]
+        if "implausible_value" in state:
+            load_arrays("implausible_", self._sensors, state)

@@ -10,16 +10,23 @@ time again. Only these readings have both of these properties:
 - No other reading of the sensor is accepted in between.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from edge_tvbo.control.sensor_arrays import arrays_of, load_arrays
 from edge_tvbo.messages.events import Reading
 from edge_tvbo.models.snapshot import check_arrays
 
 MIN_SPAN_S = 10.0  # time between two late readings that are compared
 MAX_DEVIATION = 0.1  # of the time between the arrivals, as a share of that between the measurements
+
+
+@dataclass(slots=True)
+class LateRecord:
+    """The first late reading of one sensor; a snapshot contains each attribute under its name."""
+
+    measured: float = 0.0  # s since 1970, by the sensor's clock
+    received: float = 0.0  # s since 1970; 0: no late reading
 
 
 class LateReadings:
@@ -40,27 +47,26 @@ class LateReadings:
     """
 
     def __init__(self, sensors: int) -> None:
-        self._measured = [0.0] * sensors  # s since 1970, by the sensors' clocks
-        self._received = [0.0] * sensors  # s since 1970; 0: no late reading
+        self._sensors = [LateRecord() for _ in range(sensors)]
 
     def was_set_back(self, arm: int, reading: Reading) -> bool:
         """Note a late `reading` of `arm`; return whether the clock of the sensor was set back."""
-        span = reading.at - self._measured[arm]
-        wait = reading.received - self._received[arm]
+        first = self._sensors[arm]
+        span, wait = reading.at - first.measured, reading.received - first.received
         is_regular = abs(wait - span) <= MAX_DEVIATION * max(span, MIN_SPAN_S)
-        if self._received[arm] and is_regular and span >= 0.0:
+        if first.received and is_regular and span >= 0.0:
             return span >= MIN_SPAN_S
-        self._measured[arm], self._received[arm] = reading.at, reading.received
+        first.measured, first.received = reading.at, reading.received
         return False
 
     def clear(self, arm: int) -> None:
         """Forget the late reading of `arm`, because another reading is accepted."""
-        self._measured[arm] = self._received[arm] = 0.0
+        first = self._sensors[arm]
+        first.measured = first.received = 0.0
 
     def clear_all(self) -> None:
         """Forget all late readings, because the clock of this machine was set."""
-        self._measured = [0.0] * len(self._measured)
-        self._received = [0.0] * len(self._received)
+        self._sensors = [LateRecord() for _ in self._sensors]
 
     # --- snapshots ------------------------------------------------------------------------------
 
@@ -69,21 +75,16 @@ class LateReadings:
 
         It is empty without a late reading, and in the snapshots of old versions.
         """
-        return self._arrays() if any(self._received) else {}
+        is_noted = any(each.received for each in self._sensors)
+        return arrays_of("late_", self._sensors) if is_noted else {}
 
     def check(self, state: dict[str, Any]) -> None:
         """Raise `SnapshotError` if `state` is not a valid state of the late readings."""
         if "late_received" in state or "late_measured" in state:
-            check_arrays(self._arrays(), state)
+            check_arrays(arrays_of("late_", self._sensors), state)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore the late readings from a checked state."""
-        known = state if "late_received" in state else LateReadings(len(self._received))._arrays()
-        self._measured = known["late_measured"].tolist()
-        self._received = known["late_received"].tolist()
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {
-            "late_measured": np.array(self._measured, np.float64),
-            "late_received": np.array(self._received, np.float64),
-        }
+        self.clear_all()
+        if "late_received" in state:
+            load_arrays("late_", self._sensors, state)

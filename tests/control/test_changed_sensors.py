@@ -75,15 +75,14 @@ def live(controller, intervals, seed=1, begin=0, silent=("b",), stuck=("c",), im
 def records(controller):
     """Return all that is known of each sensor except by the model, by the ids of the sensors."""
     state = controller._state
-    readings, implausible = state.filter, state.implausible
+    readings = state.filter
     last = (readings.measured, readings.received, readings.values)
-    reported = (implausible._value, implausible._is_last, implausible._noticed)
     return {
         sensor: (
             state.health._sensors[arm],
             state.health._turn == arm,
             [repr(column[arm]) for column in last],
-            [column[arm] for column in reported],
+            (state.implausible._sensors[arm], readings.late._sensors[arm]),
             (state.reports._sensors[arm].own, state.reports._sensors[arm].recommended),
             (state.faults._evidence[arm], state.faults._faults[arm], arm in state.faults._faulty),
             state.faults._newest == arm,

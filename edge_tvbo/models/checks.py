@@ -70,10 +70,13 @@ def check_block_bounds(n_lower: int, n_upper: int | None) -> None:
 
 def is_finite_number(value: object) -> bool:
     """Return whether a parameter, `value`, is a finite real number; a bool does not count."""
-    # For a float or an int, this test takes a third of the time of the general test below:
-    if type(value) is float or type(value) is int:
-        return isfinite(value)
-    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+    try:
+        # For a float or an int, this test takes a third of the time of the general test below:
+        if type(value) is float or type(value) is int:
+            return isfinite(value)
+        return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+    except OverflowError:  # a whole number that is larger than any float
+        return False
 
 
 def _check(values: Mapping[str, float], is_in: Callable[[float], bool], allowed: str) -> None:

@@ -18,7 +18,7 @@ from edge_tvbo.models.checks import (
     check_share,
 )
 
-INVALID = ("1", True, None, math.nan, math.inf, -1.0)
+INVALID = ("1", True, None, math.nan, math.inf, -1.0, 10**400)
 ACCEPTED = {
     check_positive: (1e-300, 2, np.float64(0.5), np.int64(3)),
     check_not_negative: (0, 0.0, 5),

@@ -3,15 +3,17 @@
 Other packages can add policies, payload formats or datasets through entry points.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edge_tvbo.errors import ConfigError, MissingExtra, hint
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
+
+T = TypeVar("T")
 
 
 class Registry(Collection[str]):
@@ -51,7 +53,11 @@ class Registry(Collection[str]):
         return len(list(iter(self)))
 
     def load(self, name: str) -> Any:
-        """Return the plugin registered as `name`; raises `ConfigError` for an unknown name."""
+        """Return the plugin registered as `name`.
+
+        Raises `ConfigError` for an unknown name, and for a plugin of another package that cannot be
+        loaded.
+        """
         if place := self.builtin.get(name):
             module, _, attribute = place.partition(":")
             return getattr(import_module(module), attribute)
@@ -60,7 +66,29 @@ class Registry(Collection[str]):
             raise ConfigError(
                 f"There is no {name!r} among the {self._kind}: {', '.join(self)}.{hint(name, self)}"
             )
-        return installed[name].load()
+        try:
+            return installed[name].load()
+        except Exception as error:  # importing another package can raise any exception
+            raise ConfigError(
+                f"{name!r} among the {self._kind} of installed packages cannot be loaded: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    def load_each(
+        self, load: Callable[[str], T], report: Callable[[ConfigError], None]
+    ) -> dict[str, T]:
+        """Return the results of `load` for all registered names, by name.
+
+        A name for which `load` raises a `ConfigError` is left out, and `report` is called with the
+        error. So a faulty package does not make the other plugins unusable.
+        """
+        found = {}
+        for name in self:
+            try:
+                found[name] = load(name)
+            except ConfigError as error:
+                report(error)
+        return found
 
 
 def optional_module(name: str, what: str, extra: str) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from edge_tvbo.cli.options import by_dataset, data_dir_option, json_option
-from edge_tvbo.cli.output import print_json, progress
+from edge_tvbo.cli.output import print_json, print_warnings, progress
 from edge_tvbo.cli.recordings import data_source
 
 
@@ -21,7 +21,8 @@ def data_list(as_json: bool) -> None:
     """List all datasets."""
     from edge_tvbo_adapters import datasets
 
-    found = [(name, datasets.find(name)) for name in datasets.names()]
+    print_warnings()
+    found = datasets.find_all().items()
     if as_json:
         print_json(
             [{"name": name, "summary": each.summary, "url": each.url} for name, each in found]

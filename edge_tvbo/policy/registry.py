@@ -206,11 +206,8 @@ def _checked(value: Any, declared: Any) -> Any:
 
 def _load(name: str) -> type[PolicySettings]:
     """Load a registered policy's settings struct from another package, or raise `ConfigError`."""
-    found = f"The policy {name!r} of an installed package cannot be loaded"
-    try:
-        kind = _POLICIES.load(name)
-    except Exception as error:  # importing a foreign module can raise any exception
-        raise ConfigError(f"{found}: {type(error).__name__}: {error}") from error
+    found = f"{name!r} among the policies of installed packages cannot be loaded"
+    kind = _POLICIES.load(name)
     if not (isinstance(kind, type) and issubclass(kind, PolicySettings)):
         raise ConfigError(f"{found}: {kind!r} is not a subclass of PolicySettings.")
     if not hasattr(kind, "maker"):

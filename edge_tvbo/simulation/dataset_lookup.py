@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
 from edge_tvbo.errors import DataError
-
-if TYPE_CHECKING:
-    from edge_tvbo.simulation.recording import Recording
+from edge_tvbo.simulation.recording import Recording
 
 DAY = 86_400.0  # s
 
@@ -40,7 +38,7 @@ class Dataset(Protocol):
         """Address from which `fetch` downloads the dataset; None if it cannot be downloaded."""
         ...
 
-    def load(self, directories: Iterable[str]) -> "Recording":
+    def load(self, directories: Iterable[str]) -> Recording:
         """Return the dataset's recording from the first directory that contains it.
 
         Raises `DataError` if the recording is not found or is invalid.
@@ -71,14 +69,12 @@ class DataSource(NamedTuple):
     find: Callable[[str], Dataset]
     directories: tuple[str, ...] = ()
 
-    def load(self, name: str, gaps: str = "silent") -> "Recording":
+    def load(self, name: str, gaps: str = "silent") -> Recording:
         """Return the recording of the dataset `name`; for `gaps`, see `load_recording`."""
         return load_recording(self.find(name), self.directories, gaps)
 
 
-def load_recording(
-    dataset: Dataset, first: Iterable[str] = (), gaps: str = "silent"
-) -> "Recording":
+def load_recording(dataset: Dataset, first: Iterable[str] = (), gaps: str = "silent") -> Recording:
     """Return the recording of `dataset`; raises `DataError` if the recording cannot be loaded.
 
     The value of `gaps` determines what happens if a sensor is activated in a gap:
@@ -89,10 +85,16 @@ def load_recording(
     - "paper": as "filled", but the value also counts as observed, and is scored as the truth. Use
       "paper" to reproduce the papers' figures.
     """
-    return with_replies(dataset.load(search_directories(first)), gaps)
+    recording = dataset.load(search_directories(first))
+    if not isinstance(recording, Recording):
+        raise DataError(
+            f"The dataset {dataset.name!r} cannot be used: its function `load` returned "
+            f"{type(recording).__name__} instead of a `Recording`."
+        )
+    return with_replies(recording, gaps)
 
 
-def with_replies(recording: "Recording", gaps: str) -> "Recording":
+def with_replies(recording: Recording, gaps: str) -> Recording:
     """Return a dataset's `recording` with its gaps treated as "silent", "filled" or "paper".
 
     `load_recording` describes these values.
@@ -145,7 +147,7 @@ def search_directories(first: Iterable[str] = ()) -> list[str]:
     return [*named, *from_environment, *cached, *beside]
 
 
-def shift_to_today(recording: "Recording", now: float) -> "Recording":
+def shift_to_today(recording: Recording, now: float) -> Recording:
     """Return a copy of a dataset's recording that ends on the UTC day of `now`.
 
     All times are moved by the same number of whole days. `now` is in seconds since 1970.
@@ -154,7 +156,7 @@ def shift_to_today(recording: "Recording", now: float) -> "Recording":
     return replace(recording, start=recording.start + DAY * (now // DAY - last // DAY))
 
 
-def describe(recording: "Recording") -> dict[str, Any]:
+def describe(recording: Recording) -> dict[str, Any]:
     """Return a dict that describes the recording of a dataset that the lookup has found.
 
     ``data info`` prints the items of the dict as lines, or with --json as JSON.

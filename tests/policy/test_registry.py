@@ -326,18 +326,14 @@ def test_parameters_of_another_package_are_checked(in_python):
 
 def test_broken_policy_of_another_package_is_rejected_by_name(in_python):
     printed = [
-        each.replace(" of an installed package cannot be loaded", "")
+        each.replace(" among the policies of installed packages cannot be loaded", "")
         for each in in_python["broken"]
     ]
-    assert (
-        printed[0] == "The policy 'broken': ModuleNotFoundError: No module named 'no_such_module'"
-    )
-    assert printed[1] == (
-        "The policy 'renamed': the tag of PatrolSettings is 'patrol'; it must be 'renamed'."
-    )
-    assert printed[2].startswith("The policy 'function': <function make_patrol at ")
+    assert printed[0] == "'broken': ModuleNotFoundError: No module named 'no_such_module'"
+    assert printed[1] == ("'renamed': the tag of PatrolSettings is 'patrol'; it must be 'renamed'.")
+    assert printed[2].startswith("'function': <function make_patrol at ")
     assert printed[2].endswith("> is not a subclass of PolicySettings.")
-    assert printed[3] == "The policy 'bare': PolicySettings has no attribute `maker`."
+    assert printed[3] == "'bare': PolicySettings has no attribute `maker`."
 
 
 def test_policies_that_cannot_be_loaded_are_left_out_of_those_that_need_positions(in_python):
@@ -359,10 +355,7 @@ def test_configuration_accepts_a_policy_of_another_package(printed_by, tmp_path)
     printed = printed_by(
         "-m", "edge_tvbo", "check", str(path), entry_points=PATROL + BROKEN, code=2
     )
-    assert (
-        "fields.heat.policy.name cannot be used: The policy 'broken' of an installed package"
-        in printed
-    )
+    assert "fields.heat.policy.name cannot be used: 'broken' among the policies" in printed
 
 
 def test_a_report_names_a_policy_that_cannot_be_loaded(printed_by, tmp_path):

@@ -5,12 +5,15 @@ returns the codec for given settings. If the integration has default topics, the
 `preset`.
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from importlib import import_module
 
+from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.payloads import PayloadCodec, Preset
 from edge_tvbo.plugins import Registry
 
+log = logging.getLogger(__name__)
 _HERE = __name__
 FORMATS = Registry(
     "payloads",
@@ -34,15 +37,24 @@ FORMATS = Registry(
 def make_codec(name: str, settings: Mapping[str, str]) -> PayloadCodec:
     """Return the codec of the payload format `name`.
 
-    Raises `ConfigError` if there is no such format, or if a setting is invalid.
+    Raises `ConfigError` if there is no such format, if a setting is invalid, or if the format of
+    another package cannot be used.
     """
-    codec: PayloadCodec = FORMATS.load(name)(settings)
+    make = _maker(name)
+    try:
+        codec = make(settings)
+    except ConfigError:
+        raise
+    except Exception as error:  # a package's function can raise any exception
+        raise ConfigError(
+            f"the payload format {name!r} cannot be used: {type(error).__name__}: {error}"
+        ) from error
     return codec
 
 
 def preset_of(name: str) -> Preset | None:
     """Return the preset of the payload format `name`; None for a format without default topics."""
-    return getattr(import_module(FORMATS.load(name).__module__), "preset", None)
+    return getattr(import_module(_maker(name).__module__), "preset", None)
 
 
 def convertible_units(name: str, value: str | None) -> Mapping[str, float]:
@@ -59,6 +71,19 @@ def convertible_units(name: str, value: str | None) -> Mapping[str, float]:
 
 
 def all_presets() -> dict[str, Preset]:
-    """Return a dict that maps the names of payload formats to their presets."""
-    found = {name: preset_of(name) for name in FORMATS}
+    """Return a dict that maps the names of payload formats to their presets.
+
+    A format of another package that cannot be loaded is left out, with a warning in the log.
+    """
+    found = FORMATS.load_each(preset_of, log.warning)
     return {name: preset for name, preset in found.items() if preset is not None}
+
+
+def _maker(name: str) -> Callable[[Mapping[str, str]], PayloadCodec]:
+    """Return the function that makes the codecs of the payload format `name`."""
+    maker: Callable[[Mapping[str, str]], PayloadCodec] = FORMATS.load(name)
+    if not callable(maker):
+        raise ConfigError(
+            f"the payload format {name!r} cannot be used: {maker!r} is not a function."
+        )
+    return maker

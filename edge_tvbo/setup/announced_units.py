@@ -13,11 +13,10 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple
 from unicodedata import normalize
 
-import msgspec
-
+from edge_tvbo.setup.json_objects import decode_object, objects_in
 from edge_tvbo.setup.quantities import quantity_of
+from edge_tvbo.setup.sensor_groups import known_quantity_in
 
-MAX_PAYLOAD = 65_536  # bytes
 MAX_UNITS = 20_000  # topics and values whose unit is stored
 MAX_UNIT_LENGTH = 24  # characters
 MAX_LENGTH = 500  # characters of a topic and a value whose unit is stored
@@ -54,8 +53,6 @@ class AnnouncedUnits:
 
     def add_message(self, topic: str, payload: bytes) -> None:
         """Store the units that a message announces, for the readings of this or other topics."""
-        if len(payload) >= MAX_PAYLOAD:
-            return
         for number, (place, unit) in enumerate(_announced(topic, payload)):
             is_short = len(place.topic + (place.value or "")) <= MAX_LENGTH
             if is_short and len(unit) <= MAX_UNIT_LENGTH:
@@ -99,35 +96,32 @@ def _announced(topic: str, payload: bytes) -> Iterator[tuple[Place, str]]:
         unit = payload.decode("utf-8", "replace").strip()
         yield Place(topic.removesuffix("/$unit"), None, "elsewhere"), unit
         return
-    try:
-        document = msgspec.json.decode(payload)
-    except (ValueError, RecursionError):
-        return
-    if not isinstance(document, dict):
-        return
+    document = decode_object(payload)
     if _CONFIG.fullmatch(topic):
         yield from _of_home_assistant(document)
     elif topic.startswith("homie/5/") and topic.endswith("/$description"):
         yield from _of_homie(topic.removesuffix("/$description"), document)
     else:
-        for value, unit in _beside(document).items():
-            yield Place(topic, value, "beside"), unit
+        for place, keys in objects_in(document):
+            for path, unit in _beside(place, keys).items():
+                yield Place(topic, path, "beside"), unit
 
 
-def _beside(document: dict[str, Any]) -> dict[str, str]:
-    """Return the units that JSON states beside its values, by the names of the values.
+def _beside(place: str, keys: dict[str, Any]) -> dict[str, str]:
+    """Return the units that a JSON object states beside its values, by the paths of the values.
 
     A key such as ``unit`` states the unit of all values. ``temperature_unit`` states that of the
-    temperatures, and ``display_unit`` that of no value.
+    temperatures, and ``display_unit`` that of no value. The paths begin with `place`.
     """
-    matches = ((_UNIT_KEY.fullmatch(key), unit) for key, unit in document.items())
+    matches = ((_UNIT_KEY.fullmatch(key), unit) for key, unit in keys.items())
     stated = [
         (match["word"] or match["camel"], unit)
         for match, unit in matches
         if match and isinstance(unit, str)
     ]
     found: dict[str, str] = {}
-    quantities = {key: known for key in document if (known := quantity_of(key))}
+    paths = (place + key for key in keys)
+    quantities = {path: known for path in paths if (known := known_quantity_in("", path))}
     for word, unit in islice(sorted(stated, key=lambda each: each[0] is not None), MAX_UNIT_KEYS):
         of = None if word is None else quantity_of(word)
         for value, quantity in quantities.items():

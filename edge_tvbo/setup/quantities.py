@@ -35,6 +35,8 @@ _WORDS = {  # the words that integrations use for a quantity
 }
 QUANTITIES = {word: quantity for quantity, words in _WORDS.items() for word in words}
 GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow the word of a quantity
+# Words for values that are no current reading, although they belong to a quantity:
+NOT_CURRENT = {"min", "max", "mean", "average", "avg", "raw", "target", "setpoint", "forecast"}
 MAX_WORD_LENGTH = 64  # a word with more characters is not a quantity
 INSIDE = {"internal", "cpu"}  # words for the temperature inside a device
 

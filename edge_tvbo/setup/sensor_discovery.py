@@ -5,7 +5,7 @@ memory for topics and sensors is bounded. Codecs and presets may come from third
 or a preset raises an exception, the message is ignored for that integration.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
@@ -13,7 +13,8 @@ from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo.messages.payloads import Activation, DetectedSensor, PayloadCodec, Preset
 from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH, is_usable_name
 from edge_tvbo.setup.announced_units import AnnouncedUnits
-from edge_tvbo.setup.quantities import GENERIC, quantity_of
+from edge_tvbo.setup.json_objects import MAX_PAYLOAD, decode_object, quantity_paths
+from edge_tvbo.setup.quantities import GENERIC, NOT_CURRENT, quantity_of
 from edge_tvbo.setup.sensor_groups import (
     PLACEHOLDER,
     SensorGroup,
@@ -24,7 +25,6 @@ from edge_tvbo.setup.sensor_groups import (
 from edge_tvbo.setup.sensor_units import unit_of, units_of
 
 OWN_TOPICS = "edge_tvbo/"
-MAX_PAYLOAD = 65_536  # bytes
 MAX_GROUPS = 5000  # a house of ESPHome devices has a group for each sensor of each device
 MAX_SENSORS = 2000  # in a group
 MAX_READINGS = 500_000  # in all groups
@@ -34,7 +34,7 @@ LISTED_NAMES = 5  # unknown topics that are stored
 _GENERIC_LEVELS = ("sensor", "sensors")  # words between the sensor and the quantity in a topic
 _OTHER_LEVELS = ("get", "set", "events")  # last levels of topics for commands, or for many sensors
 # After a quantity in a topic, these levels are not the name of a sensor:
-_PARTS = {*GENERIC, "min", "max", "mean", "average", "raw", "target", "setpoint"}
+_PARTS = NOT_CURRENT.union(GENERIC)
 
 
 class SensorDiscovery:
@@ -231,7 +231,8 @@ class _GroupBuilder:
 def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:
     """Yield the payload format and the sensor of a message that contains a known quantity.
 
-    A quantity is known by its name in the topic or in a JSON key. Other messages yield nothing.
+    A quantity is known by its name in the topic or in a JSON key, which may be in a nested object.
+    Other messages yield nothing.
 
     >>> for payload, seen in guess_by_topic("home/hall/temperature", b"21.3"):
     ...     print(payload, seen.sensor, seen.topic)
@@ -242,6 +243,9 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
     >>> for payload, seen in guess_by_topic("home/hall", b'{"co2": 415}'):
     ...     print(payload, seen.sensor, seen.topic, seen.values)
     json hall home/{sensor} ('co2',)
+    >>> for payload, seen in guess_by_topic("home/hall", b'{"air": {"temperature": 21.3}}'):
+    ...     print(payload, seen.sensor, seen.topic, seen.values)
+    json hall home/{sensor} ('air.temperature',)
     """
     *above, last = topic.split("/")
     if last in _OTHER_LEVELS:
@@ -251,8 +255,8 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
         if len(above) > 1 and above[-1].lower() in _GENERIC_LEVELS:
             below = [above.pop(), last]
         yield "number", DetectedSensor(above[-1], "/".join([*above[:-1], PLACEHOLDER, *below]), ())
-    elif keys := tuple(key for key in _keys(payload) if quantity_of(key)):
-        yield "json", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), keys)
+    elif paths := quantity_paths(decode_object(payload)):
+        yield "json", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), paths)
     elif above and quantity_of(above[-1]) and _may_name_sensor(last):
         yield "number", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), ())
 
@@ -260,14 +264,6 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
 def _may_name_sensor(level: str) -> bool:
     """Return whether `level`, the last level of a topic, may be the name of a sensor."""
     return not level.startswith("$") and level.lower() not in _PARTS
-
-
-def _keys(payload: bytes) -> Iterable[str]:
-    try:
-        document = msgspec.json.decode(payload) if len(payload) < MAX_PAYLOAD else None
-    except (ValueError, RecursionError):
-        return ()
-    return document if isinstance(document, dict) else ()
 
 
 def _activation_of(activate: Activation | None, value: str | None) -> Activation | None:

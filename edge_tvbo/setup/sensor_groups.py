@@ -172,16 +172,18 @@ def _last_word(topic: str, value: str | None) -> str:
     return words[-1].lower()
 
 
-def rank(group: SensorGroup) -> tuple[bool, int, int, str]:
+def rank(group: SensorGroup) -> tuple[bool, int, int, int, str]:
     """Return the sort key of a sensor group: known quantities first, then large groups.
 
     Groups that are equal in these two properties are sorted by the order of known quantities, then
-    by topic and value. Numbers in topics and values are sorted as numbers: 2 is before 10.
+    by the depth of the value in JSON, then by topic and value. Numbers in topics and values are
+    sorted as numbers: 2 is before 10.
     """
     name = group.quantity.name
     order = _ORDER.index(name) if name in _ORDER else len(_ORDER)
     place = re.sub(r"\d+", lambda found: found[0].zfill(64), f"{group.topic} {group.value}")
-    return order == len(_ORDER), -len(group.readings), order, place
+    depth = (group.value or "").count(".")
+    return order == len(_ORDER), -len(group.readings), order, depth, place
 
 
 def companions(first: SensorGroup, groups: Iterable[SensorGroup]) -> list[SensorGroup]:

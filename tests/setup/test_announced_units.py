@@ -108,6 +108,19 @@ def test_json_may_state_a_unit_for_each_of_its_values(order):
     assert found == ["°F", "hPa", "%"]
 
 
+def test_a_nested_object_may_state_the_unit_of_its_values():
+    body = {
+        "temperature": {"value": 71, "unit": "F"},
+        "outside": {"temp": 60, "pressure": 30, "pressure_unit": "inHg"},
+        "humidity": 40,
+        "unit": "%",
+    }
+    units = units_of("home/hall", body)
+    paths = ("temperature.value", "outside.temp", "outside.pressure", "humidity")
+    found = [units.unit_beside("home/hall", each) for each in paths]
+    assert found == ["°F", None, "inHg", "%"]
+
+
 def test_each_message_of_a_topic_may_state_the_unit_of_another_value():
     units = AnnouncedUnits()
     for body in ({"temperature": 71, "unit": "F"}, {"humidity": 40, "unit": "%"}):

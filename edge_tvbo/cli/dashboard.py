@@ -4,9 +4,10 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 from socket import gethostname
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from edge_tvbo.cli.backtests import trainable_recording
 from edge_tvbo.cli.daemon_state import history_reader
@@ -18,6 +19,7 @@ from edge_tvbo.config import field_types
 from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
+    from edge_tvbo_adapters.dashboard.content import DashboardContent
     from edge_tvbo_adapters.dashboard.frames import DashboardField
     from edge_tvbo_adapters.dashboard.plan import PlanImage
 
@@ -125,23 +127,24 @@ def dashboard(
             f"--host {host} serves the dashboard under every name of this machine. Allow only the "
             f"names that browsers use:  --host {host} --allow-host {gethostname()}"
         )
-    from edge_tvbo_adapters.dashboard import serve as serve_pages
+    if config is not None and (unused := given_options("policy", "data_dir")):
+        raise ConfigError(f"{unused[0]} is for --dataset, and not for CONFIG; remove this option.")
+    from edge_tvbo_adapters.dashboard import serve
 
-    serve = partial(
-        serve_pages,
-        plan=_plan_image(plan, plan_width),
+    image = _plan_image(plan, plan_width)
+    content = (
+        _recording_content(str(dataset), data_dir, day, policy)
+        if config is None
+        else _daemon_content(config, day)
+    )
+    serve(
+        msgspec.structs.replace(content, plan=image),
         host=host,
         port=port,
         root_path=f"/{root_path.strip('/')}".rstrip("/"),
         hosts=allow_host,
         ready=lambda address: click.echo(f"dashboard: {address}" + (f"#day={day}" if day else "")),
     )
-    if config is None:
-        serve(**_recording_sources(str(dataset), data_dir, day, policy))
-    else:
-        for option in given_options("policy", "data_dir"):
-            raise ConfigError(f"{option} is for --dataset, and not for CONFIG; remove this option.")
-        serve(**_daemon_sources(config, day))
 
 
 def _plan_image(file: Path | None, width: float | None) -> "PlanImage | None":
@@ -160,7 +163,8 @@ def _plan_image(file: Path | None, width: float | None) -> "PlanImage | None":
 # --- a daemon -----------------------------------------------------------------------------------
 
 
-def _daemon_sources(config: Path, day: str | None) -> dict[str, Any]:
+def _daemon_content(config: Path, day: str | None) -> "DashboardContent":
+    from edge_tvbo_adapters.dashboard.content import DashboardContent
     from edge_tvbo_adapters.payloads import FORMATS
 
     from edge_tvbo.config.loader import load
@@ -169,14 +173,14 @@ def _daemon_sources(config: Path, day: str | None) -> dict[str, Any]:
     has_history = settings.state.history is not None
     if day is not None and not has_history:
         raise ConfigError('There is no history to replay. Set history = "64MiB" in [state].')
-    return {
-        "fields": {name: _configured_field(each) for name, each in settings.fields.items()},
-        "title": settings.instance,
-        "instance": settings.instance,
-        "mqtt": None if day else settings.mqtt.for_readers(),
-        "open_history": partial(history_reader, settings) if has_history else None,
-        "silent_after": MAX_MISSING_REPORTS * settings.health,
-    }
+    return DashboardContent(
+        title=settings.instance,
+        instance=settings.instance,
+        fields={name: _configured_field(each) for name, each in settings.fields.items()},
+        mqtt=None if day else settings.mqtt.for_readers(),
+        open_history=partial(history_reader, settings) if has_history else None,
+        silent_after=MAX_MISSING_REPORTS * settings.health,
+    )
 
 
 def _configured_field(settings: "FieldSettings") -> "DashboardField":
@@ -223,22 +227,24 @@ def _facts_of_model(
 # --- a recording --------------------------------------------------------------------------------
 
 
-def _recording_sources(
+def _recording_content(
     dataset: str, data_dir: tuple[str, ...], day: str | None, policy: str
-) -> dict[str, Any]:
+) -> "DashboardContent":
+    from edge_tvbo_adapters.dashboard.content import DashboardContent
+
     from edge_tvbo.simulation.memory_history import replay_to_history
 
     backtest = _backtest(data_source(data_dir).load(dataset), day)
     with progress("deciding", None):
         history = replay_to_history(backtest, policy)
     recording = backtest.recording
-    return {
-        "fields": {recording.name: _recorded_field(backtest, policy)},
-        "title": f"{recording.name}, {policy}",
-        "instance": "",
-        "mqtt": None,
-        "open_history": lambda: history,
-    }
+    return DashboardContent(
+        title=f"{recording.name}, {policy}",
+        instance="",
+        fields={recording.name: _recorded_field(backtest, policy)},
+        mqtt=None,
+        open_history=lambda: history,
+    )
 
 
 def _backtest(recording: "Recording", day: str | None) -> "Backtest":

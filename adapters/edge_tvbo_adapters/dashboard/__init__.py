@@ -9,6 +9,7 @@
     live.py           the connection to the broker, on asyncio
     day.py            a recorded day, which the page replays
     plan.py           the image behind the map of the sensors
+    content.py        what a dashboard shows, and where its data come from
     http_protocol.py  the time limit of a request
     server.py         the web server: the page, its files, server-sent events
     pages/            the files for the browser
@@ -16,26 +17,16 @@
 The dashboard is read-only: it publishes nothing and stores nothing that a browser sends.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from math import inf
 
-from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import MissingExtra
-from edge_tvbo_adapters.dashboard.frames import DashboardField
-from edge_tvbo_adapters.dashboard.history import DecisionHistory
-from edge_tvbo_adapters.dashboard.plan import PlanImage
+from edge_tvbo_adapters.dashboard.content import DashboardContent
 
 
 def serve(
-    fields: Mapping[str, DashboardField],
+    content: DashboardContent,
     *,
-    title: str,
-    instance: str,
-    mqtt: Mqtt | None,
-    open_history: Callable[[], DecisionHistory] | None,
-    silent_after: float = inf,
-    plan: PlanImage | None = None,
     host: str,
     port: int,
     root_path: str = "",
@@ -46,20 +37,8 @@ def serve(
 
     Parameters
     ----------
-    fields : mapping
-        Every field by its name.
-    title : str
-        The title of the page.
-    instance : str
-        The name of the daemon whose messages are shown.
-    mqtt : Mqtt, optional
-        The broker from which live data come; None to show recorded days only.
-    open_history : callable, optional
-        Opens the decision history; None if the daemon stores no history.
-    silent_after : float
-        Seconds without a health report after which the daemon counts as not responding.
-    plan : PlanImage, optional
-        The image behind the map of the sensors.
+    content : DashboardContent
+        What the dashboard shows.
     host, port
         The address to listen on.
     root_path : str
@@ -81,7 +60,4 @@ def serve(
         raise MissingExtra("A package that the dashboard needs, starlette or uvicorn,", "dashboard")
     from edge_tvbo_adapters.dashboard import server
 
-    content = server.DashboardContent(
-        title, instance, fields, mqtt, open_history, silent_after, plan
-    )
     server.serve(content, host, port, root_path, hosts, ready)

@@ -11,10 +11,9 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from errno import EACCES, EADDRINUSE
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +27,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edge_tvbo.config.field_types import is_loopback
-from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import DataError, EdgeTvboError
+from edge_tvbo_adapters.dashboard.content import DashboardContent
 from edge_tvbo_adapters.dashboard.day import recorded_day
-from edge_tvbo_adapters.dashboard.frames import DashboardField
-from edge_tvbo_adapters.dashboard.history import DecisionHistory
 from edge_tvbo_adapters.dashboard.http_protocol import TimedH11Protocol
 from edge_tvbo_adapters.dashboard.live import listen
-from edge_tvbo_adapters.dashboard.plan import PlanImage
 from edge_tvbo_adapters.dashboard.state import DashboardState, SseEvent
 from edge_tvbo_adapters.dashboard.times import now
 from edge_tvbo_adapters.monitoring.http_server import host_name
@@ -66,18 +62,6 @@ SECURITY_HEADERS = {
     "cache-control": "no-cache",
     "cross-origin-resource-policy": "same-origin",
 }
-
-
-class DashboardContent(msgspec.Struct, frozen=True):
-    """The fields that a dashboard shows, and the sources of their data."""
-
-    title: str
-    instance: str
-    fields: Mapping[str, DashboardField]
-    mqtt: Mqtt | None  # None: recorded days only
-    open_history: Callable[[], DecisionHistory] | None
-    silent_after: float = inf  # time without a health report, in s
-    plan: PlanImage | None = None
 
 
 def serve(

@@ -11,8 +11,9 @@ from contextlib import closing
 
 import pytest
 from edge_tvbo_adapters.dashboard import live, server
+from edge_tvbo_adapters.dashboard.content import DashboardContent
 from edge_tvbo_adapters.dashboard.frames import DashboardField
-from edge_tvbo_adapters.dashboard.server import Dashboard, DashboardContent
+from edge_tvbo_adapters.dashboard.server import Dashboard
 from edge_tvbo_adapters.dashboard.state import DashboardState
 from starlette.applications import Starlette
 

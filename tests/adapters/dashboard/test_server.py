@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing, suppress
 
 import pytest
 from click.testing import CliRunner
+from edge_tvbo_adapters.dashboard.content import DashboardContent
 from edge_tvbo_adapters.dashboard.http_protocol import REQUEST_TIMEOUT_S
 from edge_tvbo_adapters.dashboard.server import (
     MAX_CONNECTIONS,
@@ -18,7 +19,6 @@ from edge_tvbo_adapters.dashboard.server import (
     MAX_QUEUED_EVENTS,
     PAGES,
     Dashboard,
-    DashboardContent,
 )
 from support.dashboard import TIMEOUT_S, DashboardProcess, wait_for
 from support.paths import ROOT
@@ -137,16 +137,18 @@ def test_listening_on_the_network_logs_a_warning(laboratory, tmp_path, shared):
 
 
 def run_in_process(monkeypatch, *arguments):
-    """Return the result of the command `dashboard`, and the sources that it would serve."""
-    sources = {}
-    monkeypatch.setattr("edge_tvbo_adapters.dashboard.serve", lambda **each: sources.update(each))
-    return CliRunner().invoke(main, ["dashboard", *map(str, arguments)]), sources
+    """Return the result of the command `dashboard`, and the contents that it would serve."""
+    served = []
+    monkeypatch.setattr(
+        "edge_tvbo_adapters.dashboard.serve", lambda content, **_: served.append(content)
+    )
+    return CliRunner().invoke(main, ["dashboard", *map(str, arguments)]), served
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_listening_everywhere_needs_the_names_that_browsers_use(laboratory, monkeypatch, host):
-    result, sources = run_in_process(monkeypatch, laboratory.config, "--host", host)
-    assert result.exit_code == 2 and not sources
+    result, served = run_in_process(monkeypatch, laboratory.config, "--host", host)
+    assert result.exit_code == 2 and not served
     assert f"--host {host} --allow-host {socket.gethostname()}" in result.output
 
 
@@ -223,7 +225,8 @@ def new_view(dashboard):
 
 STOPPED_EARLY = """
 import signal
-from edge_tvbo_adapters.dashboard.server import DashboardContent, serve
+from edge_tvbo_adapters.dashboard.content import DashboardContent
+from edge_tvbo_adapters.dashboard.server import serve
 
 def ready(address):
     signal.raise_signal(signal.SIGTERM)
@@ -255,11 +258,11 @@ def test_dashboard_with_an_open_page_stops_without_an_error(laboratory, tmp_path
 
 @pytest.mark.parametrize("options, is_live", [((), True), (("--replay", "2026-03-08"), False)])
 def test_dashboard_reads_the_history_of_the_daemon(laboratory, monkeypatch, options, is_live):
-    result, sources = run_in_process(monkeypatch, laboratory.config, *options)
-    assert result.exit_code == 0 and (sources["mqtt"] is not None) is is_live
+    result, (content,) = run_in_process(monkeypatch, laboratory.config, *options)
+    assert result.exit_code == 0 and (content.mqtt is not None) is is_live
 
     def has_decisions():
-        with suppress(DataError), closing(sources["open_history"]()) as history:
+        with suppress(DataError), closing(content.open_history()) as history:
             return history.newest("temperature", 1)
 
     wait_for(has_decisions)
@@ -271,10 +274,10 @@ def test_without_a_stored_history_only_the_present_is_shown(
 ):
     config = tmp_path / "lab.toml"
     config.write_text(re.sub(settings, "", laboratory.config.read_text()))
-    result, sources = run_in_process(monkeypatch, config)
-    assert result.exit_code == 0 and sources["mqtt"] and sources["open_history"] is None
-    result, sources = run_in_process(monkeypatch, config, "--replay", "2026-03-08")
-    assert result.exit_code == 2 and not sources
+    result, (content,) = run_in_process(monkeypatch, config)
+    assert result.exit_code == 0 and content.mqtt and content.open_history is None
+    result, served = run_in_process(monkeypatch, config, "--replay", "2026-03-08")
+    assert result.exit_code == 2 and not served
     assert 'There is no history to replay. Set history = "64MiB" in [state].' in result.output
 
 

@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from edge_tvbo.errors import ConfigError, MissingExtra
+from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.checks import check_count, check_positive, is_finite_number
 from edge_tvbo.models.field import Number
 from edge_tvbo.models.fingerprint import Fingerprint
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.plugins import optional_module
 
 Point = tuple[float, ...]
 SEARCH_STARTS = 3  # number of candidates from which a local search starts
@@ -107,10 +108,8 @@ class BoxField:
     @cached_property
     def positions(self) -> Array:
         """Candidates of the box, (M, d); these Sobol points are the same in every process."""
-        try:
-            from scipy.stats import qmc
-        except ImportError:
-            raise MissingExtra("scipy, which is needed for box domains,", "science") from None
+        what = "scipy, which is needed for box domains,"
+        qmc = optional_module("scipy.stats", what, "science").qmc
         sobol = qmc.Sobol(len(self.lower), scramble=True, rng=0)
         return np.asarray(qmc.scale(sobol.random_base2(self._exponent), self.lower, self.upper))
 

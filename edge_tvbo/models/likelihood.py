@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from edge_tvbo.errors import ConfigError, MissingExtra
+from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.checks import check_not_negative
 from edge_tvbo.models.temporal_models import FittableModel
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.plugins import optional_module
 
 if TYPE_CHECKING:
     from numpy.random import Generator  # at run time, the import would take 3 MiB
 
 Fittable = TypeVar("Fittable", bound=FittableModel)
 
+NEEDS_SCIPY = "scipy, which is needed to fit a temporal model,"
 MAX_STEPS = 30  # steps of L-BFGS-B from each start
 MAX_COST = 1e10  # replaces -log p = inf, which the optimiser cannot handle
 BOX_SIDE = 10.0  # side of the searched box; the optimiser's first step has length 1
@@ -59,10 +61,8 @@ def log_likelihood(
     Sources: [M24] eq. 7.1; [B16] eq. 24-25; Rasmussen & Williams eq. 5.8-5.9. The Cholesky factor
     and its inverse take n³ multiply-adds, and each derivative takes n² more.
     """
-    try:
-        from scipy.linalg import blas, lapack
-    except ImportError:
-        raise MissingExtra("scipy, which is needed to fit a temporal model,", "science") from None
+    linalg = optional_module("scipy.linalg", NEEDS_SCIPY, "science")
+    blas, lapack = linalg.blas, linalg.lapack
     y = np.ascontiguousarray(y, np.float64)
     n = len(y)
     if n == 0:
@@ -148,12 +148,7 @@ class _Search(Generic[Fittable]):
 
     def climb(self, start: Fittable, horizon: float) -> None:
         """Maximise the likelihood with L-BFGS-B; `start` is first clipped to the bounds."""
-        try:
-            from scipy.optimize import minimize
-        except ImportError:
-            raise MissingExtra(
-                "scipy, which is needed to fit a temporal model,", "science"
-            ) from None
+        minimize = optional_module("scipy.optimize", NEEDS_SCIPY, "science").minimize
         corners = [
             start.with_parameters(corner).coordinates() for corner in start.bounds(horizon).T
         ]

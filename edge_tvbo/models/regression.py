@@ -12,7 +12,9 @@ import numpy as np
 
 from edge_tvbo.errors import MissingExtra
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.plugins import optional_module
 
+NEEDS_SCIPY = "scipy, which is needed for fitted kernels and box domains,"
 JITTER = 1e-10  # relative to the largest variance; it allows repeated readings of a place
 
 
@@ -101,15 +103,9 @@ class Regression:
 def require_scipy() -> None:
     """Raise `MissingExtra` if scipy, which regression needs, is not installed."""
     if find_spec("scipy") is None:
-        raise MissingExtra("scipy, which is needed for fitted kernels and box domains,", "science")
+        raise MissingExtra(NEEDS_SCIPY, "science")
 
 
 def _lapack() -> Any:
-    try:
-        # the checks of scipy.linalg would take longer than a regression on 20 readings
-        from scipy.linalg import lapack
-    except ImportError:
-        raise MissingExtra(
-            "scipy, which is needed for fitted kernels and box domains,", "science"
-        ) from None
-    return lapack
+    # the checks of scipy.linalg would take longer than a regression on 20 readings
+    return optional_module("scipy.linalg", NEEDS_SCIPY, "science").lapack

@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from edge_tvbo.errors import ConfigError, MissingExtra
+from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.checks import check_positive, check_range
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.plugins import optional_module
 
 MAX_MATERN_NU = 100.0  # smoothness above which the squared exponential is used
 MIN_NUMBER, MAX_NUMBER = 1e-50, 1e50  # range of scales and variances; their squares are finite
@@ -246,12 +247,9 @@ def positive_definite(K: Array, jitter: float) -> Array:
 
 
 def _matern_by_bessel(nu: float, r: Array) -> Array:
-    try:
-        from scipy.special import gammaln, kv
-    except ImportError:
-        raise MissingExtra(
-            "scipy, which a Matérn kernel of this smoothness needs,", "science"
-        ) from None
+    what = "scipy, which a Matérn kernel of this smoothness needs,"
+    special = optional_module("scipy.special", what, "science")
+    gammaln, kv = special.gammaln, special.kv
     s = math.sqrt(2.0 * nu) * np.maximum(r, 1e-12)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         bessel = kv(nu, s)

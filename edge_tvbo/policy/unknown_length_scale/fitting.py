@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_tvbo.errors import MissingExtra, SnapshotError
+from edge_tvbo.errors import SnapshotError
 from edge_tvbo.numerics.types import Array
+from edge_tvbo.plugins import optional_module
 from edge_tvbo.policy.unknown_length_scale.candidates import Hypothesis
 from edge_tvbo.policy.unknown_length_scale.posterior import Readings
 
@@ -147,10 +148,8 @@ def _log_density(readings: Readings, power: float, rate: float) -> LogDensity:
 
 def _peak(density: LogDensity, starts: Array, low: float, high: float) -> float:
     """Return ln θ of the fitted length scale: the maximum of `density` near the best start."""
-    try:
-        from scipy.optimize import minimize_scalar
-    except ImportError:
-        raise MissingExtra("scipy, which is needed to fit a length scale,", "science") from None
+    what = "scipy, which is needed to fit a length scale,"
+    minimize_scalar = optional_module("scipy.optimize", what, "science").minimize_scalar
     values = [density(float(start)) for start in starts]
     best = int(np.argmax(values))
     at = float(starts[best])

@@ -248,6 +248,7 @@ class Test:
         self.agrees()
         for key in ("pause", "temperature_pause"):
             switch = f"switch.{PREFIX}_{key}"
+            self.becomes(switch, "off")  # Home Assistant ignores a call while it is unavailable
             self.home.call("switch.turn_on", entity_id=switch)
             on = self.becomes(switch, "on") and self.becomes(self.selected, "unavailable")
             pauses = {

@@ -37,7 +37,7 @@ class TrainingReport:
     average: float  # mean of all training readings, in the sensors' unit
     std: float  # standard deviation of all training readings, in the sensors' unit
     days: float  # number of training days
-    silent: float  # share of the intervals in which fewer than half of the sensors were read
+    silent: float  # share of the intervals in which too few sensors were read to be used
     explained: float  # share of the variance that the course explains, 0 to 1; 0 without a model
     rates: tuple[TimeVarying, Momentum] | None  # fitted to the residuals; None without scipy
     autocorrelation: Array  # (MAX_LAG,), of the residuals at lags 1, 2, ...; NaN if unknown
@@ -55,8 +55,8 @@ class TrainingReport:
         ]
         if self.silent >= MIN_SILENT:
             lines.append(
-                f"in {100 * self.silent:.0f} % of the intervals, such as at night, fewer than half "
-                "of the sensors were read; from these intervals, the model learned only that "
+                f"in {100 * self.silent:.0f} % of the intervals, such as at night, "
+                f"{_too_few(len(field))}; from these intervals, the model learned only that "
                 "time passed"
             )
         if structure is None:
@@ -110,6 +110,15 @@ class TrainingReport:
                 f"busiest time of {season_text(structure.season_period)} as at the quietest time"
             )
         return lines
+
+
+def _too_few(sensors: int) -> str:
+    """Return the part of the report that says how few of the `sensors` were read."""
+    if sensors == 1:
+        return "the sensor was not read"
+    if sensors == 2:
+        return "at most one of the two sensors was read"
+    return "fewer than half of the sensors were read"
 
 
 def make_training_report(

@@ -524,6 +524,22 @@ def test_rates_of_the_report_count_the_time_of_silent_rows(off, monkeypatch):
     assert np.isnan(found[~known]).all()
 
 
+@pytest.mark.parametrize(
+    ("sensors", "few"),
+    [
+        (1, "the sensor was not read"),
+        (2, "at most one of the two sensors was read"),
+        (3, "fewer than half of the sensors were read"),
+    ],
+)
+def test_report_says_in_which_intervals_nothing_was_learned(quick_report, sensors, few):
+    """Of two sensors, both must be read in an interval, and one sensor is half of two."""
+    readings = days(2)[:, :sensors]
+    readings[::4] = np.nan
+    report = quick_report(train(readings, NAMES[:sensors]), readings, HOUR, 0.0)
+    assert f"in 25 % of the intervals, such as at night, {few}; " in "\n".join(report.lines())
+
+
 def test_report_without_a_season():
     readings = np.random.default_rng(0).normal(size=(30, 3))
     field = with_structure(train(readings, NAMES), readings, DAY, 0.0)

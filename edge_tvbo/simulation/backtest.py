@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.formatting import text_table
+from edge_tvbo.messages.formatting import counted, text_table
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
@@ -142,8 +142,9 @@ class Backtest:
     Raises
     ------
     DataError
-        If nothing was recorded in `test_span`, if fewer than two rows were recorded in
-        `train_span`, or if a sensor has no reading in `train_span`.
+        If the recording is too short to have training rows and test rows, if nothing was recorded
+        in `test_span`, if fewer than two rows were recorded in `train_span`, or if a sensor has no
+        reading in `train_span`.
     """
 
     def __init__(
@@ -158,6 +159,7 @@ class Backtest:
         self.test_span = test_span
         self.pace = pace
         self.train_span = train_span
+        _check_length(recording, 2 if train_span == test_span else 3)
         _check_rows(recording, train_span, "training", 2)
         self._training = training_rows(recording, train_span)
         self.field: SensorField = train(
@@ -323,6 +325,15 @@ class Backtest:
         if policy == TEXTBOOK:
             defaults = {"width": self._textbook_width}
         return {**defaults, **settings}
+
+
+def _check_length(recording: Recording, least: int) -> None:
+    """Raise `DataError` if the recording is too short for a backtest, whatever its days are."""
+    if (intervals := len(recording.values)) < least:
+        raise DataError(
+            f"{recording.name}: only {counted(intervals, 'interval')}; at least {least} are needed."
+            " Use a longer recording, or a shorter interval."
+        )
 
 
 def _check_rows(recording: Recording, span: RowRange, which: str, least: int) -> None:

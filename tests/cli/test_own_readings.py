@@ -596,11 +596,30 @@ def test_days_on_which_most_sensors_were_silent_are_named(
 
 
 def test_too_few_training_days_of_fit_are_selected_with_an_option_that_it_has(config, tmp_path):
-    record(tmp_path, kept=lambda row, arm: row == 0)
-    failed = run("fit", config, "-o", tmp_path / "m.json")
+    record(tmp_path, kept=lambda row, arm: row >= 109)  # the last interval of the first day
+    failed = run("fit", config, "--train", "2026-03-02", "-o", tmp_path / "m.json")
     assert failed.exit_code == 2
     assert "1 of the 1 intervals of the training days can be used" in failed.stderr
     assert "Select more days with --train." in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "intervals", "needed"),
+    [
+        ("fit", 1, "only 1 interval; at least 2 are needed"),
+        ("compare", 2, "only 2 intervals; at least 3 are needed"),
+        ("replay", 1, "only 1 interval; at least 3 are needed"),
+    ],
+)
+def test_too_short_a_recording_is_not_answered_with_other_days(
+    config, tmp_path, command, intervals, needed
+):
+    record(tmp_path, kept=lambda row, arm: row < intervals)
+    failed = run(command, config, *(("-o", tmp_path / "m.json") if command == "fit" else ()))
+    assert failed.exit_code == 2
+    assert f"home.temperature: {needed}" in failed.stderr
+    assert "Use a longer recording, or a shorter interval." in failed.stderr
+    assert "--train" not in failed.stderr
 
 
 def test_training_day_without_an_interval_is_not_a_mistake_of_the_test_days(tmp_path):

@@ -146,6 +146,7 @@ def replay(
         )
     warn_of_unused_options([policy])
     backtest = _prepare(out, source)
+    _check_positions(backtest, policy, settings)
     if via == "process":
         _fit_structure(backtest, [policy])
         with progress(policy, seeds) as step:
@@ -212,6 +213,8 @@ def compare(
     _check_not_only_oracle(wanted)
     warn_of_unused_options(wanted)
     backtest = _prepare(out, source)
+    for name in wanted:
+        _check_positions(backtest, name, {})
     wanted.setdefault(TEXTBOOK)  # always replayed; the oracle is always added at the end
     names = [name for name in wanted if name != ORACLE]
     intervals = len(names) * seeds * (backtest.test_span.last - backtest.test_span.first)
@@ -271,6 +274,20 @@ def _check_settings(policy: str, settings: Mapping[str, Any]) -> None:
     for parameter, reason in checked.unused():
         if parameter in settings:
             click.echo(f"warning: {parameter} has no effect, because {reason}", err=True)
+
+
+def _check_positions(backtest: "Backtest", policy: str, settings: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` if the replayed policy needs positions, and the recording has none."""
+    from edge_tvbo.policy.registry import read_settings, settings_class
+
+    if backtest.recording.positions is not None:
+        return
+    if read_settings(settings_class(policy), settings).learns_length_scale:
+        raise ConfigError(
+            f"{policy} learns how fast the field changes in space, and needs the positions of the "
+            "sensors; add  --positions FILE , a file with a line `id x y` for each sensor, or "
+            "choose another policy, such as gp-ucb."
+        )
 
 
 def _replay_over_mqtt(

@@ -487,6 +487,25 @@ def test_without_a_state_directory_the_error_names_the_setting(config):
     assert "because [state] has no dir" in run("export", config).stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "policy", "settings"),
+    [
+        ("compare", "--policies", ["lb-gp-ucb"]),
+        ("replay", "--policy", ["lb-gp-ucb"]),
+        ("replay", "--policy", ["auto", "--set", 'length_scale = "learned"']),
+    ],
+)
+def test_policy_that_needs_positions_is_answered_with_the_option_for_them(
+    tmp_path, command, policy, settings
+):
+    table = tmp_path / "home.csv"
+    table.write_text("time,a,b\n" + "".join(f"{t},{t % 3},{t % 5}\n" for t in range(40)))
+    failed = run(command, table, policy, *settings)
+    assert failed.exit_code == 2
+    assert f"{settings[0]} learns how fast the field changes in space" in failed.stderr
+    assert "add  --positions FILE , a file with a line `id x y` for each sensor" in failed.stderr
+
+
 def test_objective_and_positions_are_options_of_a_csv_file(tmp_path):
     table, places = tmp_path / "a.csv", tmp_path / "places.txt"
     rows = "".join(f"{60 * t},{t % 7},{(t + 3) % 7}\n" for t in range(200))

@@ -83,6 +83,7 @@ DEFAULT = click.core.ParameterSource.DEFAULT
 STATE_FILE = re.compile(
     r".+\.((readings|history)\.db(-wal|\.damaged)?|state(\.(previous|new|[a-z]+-\d+))?)"
 )
+WORD = re.compile(r"(?!(true|false|inf|nan)$)[A-Za-z][\w.-]*")  # not a value in TOML
 OPTIONS_WITHOUT_EFFECT_ON_RESULTS = ("out", "as_json", "cluster", "jobs")
 
 
@@ -352,4 +353,15 @@ def assigned_parameters(assignments: Iterable[str]) -> dict[str, Any]:
         return tomllib.loads("\n".join(assignments))
     except tomllib.TOMLDecodeError as error:
         found = " ".join(map(repr, assignments))
-        raise ConfigError(f"--set is {found}: {error}; write  --set epsilon=0.03") from None
+        raise ConfigError(f"--set is {found}: {error}; {_correct(assignments)}") from None
+
+
+def _correct(assignments: Iterable[str]) -> str:
+    """Return how to write an option --set that is not TOML, such as a text without quotes."""
+    from shlex import quote
+
+    for name, _, value in (each.partition("=") for each in assignments):
+        if WORD.fullmatch(value.strip()):
+            text = quote(f'{name.strip()}="{value.strip()}"')
+            return f"a text needs quotes:  --set {text}"
+    return "write  --set epsilon=0.03"

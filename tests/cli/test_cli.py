@@ -266,6 +266,7 @@ def test_compare_writes_the_same_bytes_with_any_number_of_jobs():
         (["--policy", "et-gp-ubc"], "Did you mean 'et-gp-ucb'?"),
         (["--dataset", "intel-lap"], "Did you mean 'intel-lab'?"),
         (["--set", "epsilon"], "--set epsilon=0.03"),
+        (["--set", "beta=log"], """a text needs quotes:  --set 'beta="log"'"""),
         (["--set", "epsilon=0.03"], "et-gp-ucb has no parameter 'epsilon'"),
         (["--set", "delta_b=2"], "delta_b is 2"),
         (["--train", "yesterday"], "is not a range of days, such as 2004-03-01:2004-03-06"),

@@ -122,18 +122,24 @@ def _pick_rows(summary: ComparisonSummary) -> Iterable[tuple[Any, ...]]:
     best_values = [row[arm] for row, arm in zip(summary.values.tolist(), best, strict=True)]
     for result in summary.played:
         for seed, steps in enumerate(result.steps):
-            for t, (pick, regret, reply, *model, reset, _) in enumerate(steps.tolist()):
+            for t, (pick, regret, reply, mean, *model, reset, _) in enumerate(steps.tolist()):
                 yield (
                     *(result.policy, seed, t, times[t]),
-                    *(sensors[pick] if pick >= 0 else "", _cell(reply)),
+                    *(sensors[pick] if pick >= 0 else "", _exact(reply)),
                     *(sensors[best[t]], best_values[t], _cell(regret)),
+                    _exact(mean),
                     *map(_cell, model),
                     int(reset),
                 )
 
 
+def _exact(value: float) -> float | str:
+    """Return a reading or a mean of ``picks.csv``, or "" if it is NaN."""
+    return "" if value != value else value
+
+
 def _cell(value: float) -> float | str:
-    """Return a value of ``picks.csv`` with nine significant digits, or "" if it is NaN."""
+    """Return a difference or a std of ``picks.csv`` with nine significant digits, or "" if NaN."""
     return "" if value != value else float(f"{value:.9g}")
 
 

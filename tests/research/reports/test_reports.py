@@ -259,6 +259,18 @@ def test_picks_of_small_values_are_not_rounded_away(recording):
         assert len(re.sub(r"^[0.]*|\.|e.*", "", pick["regret"])) <= 9
 
 
+def test_picks_have_the_exact_reading_and_mean_of_the_selected_sensor(recording):
+    """A mean of readings has many digits, and a large offset leaves few of them to the changes."""
+    backtest = backtest_of(changed(recording, values=1e9 + recording.values / 3.0))
+    summary = ComparisonSummary(backtest, [backtest.run("kalman-ucb", {}, 1)])
+    picks = read(tables.picks(summary))
+    means = summary.results[0].steps[0]["mean"].tolist()
+    assert [float(pick["mean"]) for pick in picks] == means
+    best = [pick for pick in picks if pick["sensor"] == pick["best_sensor"]]
+    assert best
+    assert [pick["value"] for pick in best] == [pick["best_value"] for pick in best]
+
+
 def test_markdown_table_is_complete(summary):
     text = tables.markdown(summary)
     rows = [line for line in text.splitlines() if line.startswith("|")]

@@ -1,5 +1,6 @@
 """Backtest of policies on one recording: training and test days, and a replay for every seed."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.formatting import counted, text_table
+from edge_tvbo.messages.formatting import counted, listed, text_table
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
@@ -50,6 +51,11 @@ SAVED_TEXT = (
     '"round-robin" activates as many sensors in each interval as the policy may activate without '
     "--budget."
 )
+FAULTY_TEXT = (
+    "As the daemon does, the replays excluded sensors that seemed to be faulty. But the readings of"
+    " these sensors count in the regret as all other readings do. If such a sensor is broken, leave"
+    " it out of the recording."
+)
 ORACLE = "oracle"
 STATIC = "static"  # activates the sensor that was best on the training days
 AUTO = "auto"
@@ -75,6 +81,7 @@ class Result:
     digests: list[str]
     sensors: int  # M
     per_interval: int = 1  # sensors that are activated in each interval
+    faulty: tuple[tuple[str, ...], ...] = ()  # for each seed, the sensors excluded as faulty
 
     def saved_shares(self) -> dict[str, float]:
         """Return the share of activations that the policy saved, compared with two baselines.
@@ -272,6 +279,7 @@ class Backtest:
             digests=[run.digest for run in runs],
             sensors=len(self.field),
             per_interval=self.pace.per_interval,
+            faulty=tuple(run.faulty for run in runs),
         )
 
     def oracle(self) -> Result:
@@ -366,6 +374,19 @@ def results_table(results: Sequence[Result]) -> str:
         rows[-1] += [f"{np.mean(each):.1f}".removesuffix(".0") for each in counts]
         shares = result.saved_shares().values()
         rows[-1] += [f"{100 * share:.1f} %" for share in shares] or ["-", "-"]
+    faulty = faulty_text(results)
+    note = f"\nSensors excluded as faulty: {faulty}. {FAULTY_TEXT}" if faulty else ""
     return (
         f"{text_table(rows)}\nRegret is per interval, in {UNIT_TEXT}; {SPREAD_TEXT}.\n{SAVED_TEXT}"
+        f"{note}"
     )
+
+
+def faulty_text(results: Sequence[Result]) -> str:
+    """Return the sensors that a backtest excluded as faulty, and in how many replays, as text.
+
+    The text is "" if no sensor was excluded.
+    """
+    replays = [sensors for result in results for sensors in result.faulty]
+    counts = Counter(sensor for sensors in replays for sensor in sensors)
+    return listed(f"{name} (in {n} of {len(replays)} replays)" for name, n in counts.items())

@@ -57,6 +57,7 @@ class Run(msgspec.Struct, frozen=True):
     activations: int
     missed: int
     digest: str  # see `ReplayRecorder.digest`
+    faulty: tuple[str, ...] = ()  # sensors that the controller excluded as faulty, in this order
 
     @property
     def steps(self) -> NDArray[np.void]:
@@ -65,7 +66,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class ReplayRecorder:
-    """Recorder of a replay: regret, activations, timeouts, resets, and a hash of all decisions.
+    """Recorder of a replay: regret, activations, timeouts, resets, faults, and a hash of decisions.
 
     The regret of an interval is the difference between the values of the best sensor and of the
     selected sensor, in the recording's unit and at least 0. Intervals in which no sensor was
@@ -99,6 +100,7 @@ class ReplayRecorder:
         self.resets = 0
         self.activations = 0
         self.missed = 0
+        self.faulty: dict[str, None] = {}  # sensors in the order in which they were excluded
         self._best_selected = ""  # the best of the sensors that were selected in the interval
         self._policy = policy
         self._predicted = (nan, nan)  # mean and sd of the reply of this sensor, in model units
@@ -112,8 +114,9 @@ class ReplayRecorder:
                 self._record_decision(decision)
             case Record():
                 self._record_end(command)
-            case Notify():
-                pass
+            case Notify(notice=notice):
+                if notice.event == "sensor-faulty" and notice.sensor is not None:
+                    self.faulty.setdefault(notice.sensor)
 
     def _record_decision(self, decision: Decision) -> None:
         arm, columns = self._arms[decision.sensor], self._columns
@@ -165,7 +168,8 @@ class ReplayRecorder:
     def run(self) -> Run:
         """Return the results of the replay, from all commands that were recorded so far."""
         rows = self.steps.tobytes()
-        return Run(rows, self.resets, self.activations, self.missed, self.digest())
+        counts = self.resets, self.activations, self.missed
+        return Run(rows, *counts, self.digest(), tuple(self.faulty))
 
 
 def empty_steps(rows: int) -> NDArray[np.void]:

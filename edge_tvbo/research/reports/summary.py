@@ -10,7 +10,16 @@ from edge_tvbo import __version__
 from edge_tvbo.messages.formatting import listed, rfc3339, significant
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.confidence import BLOCKS, block_means, half_width
-from edge_tvbo.simulation.backtest import ORACLE, STATIC, TEXTBOOK, UNIT_TEXT, Backtest, Result
+from edge_tvbo.simulation.backtest import (
+    FAULTY_TEXT,
+    ORACLE,
+    STATIC,
+    TEXTBOOK,
+    UNIT_TEXT,
+    Backtest,
+    Result,
+    faulty_text,
+)
 from edge_tvbo.simulation.row_range import RowRange, best_arm, recorded_rows
 
 SIMPLE_BASELINES = ("random", "round-robin", STATIC, TEXTBOOK)
@@ -128,6 +137,7 @@ class ComparisonSummary:
         recording, field = self.backtest.recording, self.backtest.field
         seeds = max(len(row.result.regret) for row in self.rows)
         unit = f" {recording.unit}" if recording.unit else ""
+        faulty = faulty_text(self.results)
         return {
             "Data": f"{recording.name}: {len(recording.sensors)} sensors, {len(self.values)} "
             f"intervals of {recording.interval:g} s",
@@ -136,6 +146,7 @@ class ComparisonSummary:
             "Test days": self._days(self.span),
             "Regret": f"difference between the {self.extreme} sensor and the activated one, in "
             f"{UNIT_TEXT}; one standard deviation is {field.scale:.3g}{unit}",
+            **({"Excluded as faulty": f"{faulty}. {FAULTY_TEXT}"} if faulty else {}),
             "Seeds": "0" if seeds == 1 else f"0 to {seeds - 1}",
             "Version": f"edge_tvbo {__version__}",
             "Command": self.command,

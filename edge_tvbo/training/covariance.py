@@ -6,7 +6,7 @@ import numpy as np
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.spatial_kernels import empirical_covariance
+from edge_tvbo.models.spatial_kernels import MAX_NUMBER, MIN_NUMBER, empirical_covariance
 from edge_tvbo.models.structure import StructuralModel
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.training.structural_fit import (
@@ -47,7 +47,8 @@ def train(
     Raises
     ------
     DataError
-        If there are fewer than two intervals, or all readings are equal.
+        If there are fewer than two intervals, if all readings are equal, or if they differ too
+        little or too much.
     ConfigError
         If the covariance is not positive definite.
 
@@ -63,9 +64,16 @@ def train(
             f"Training needs at least two intervals; the training days contain {len(known)}."
         )
     values = known if log1p_scale is None else np.log1p(known / log1p_scale)
-    center, scale = float(values.mean()), float(values.std())
-    if known.min() == known.max() or not scale > 0:
+    with np.errstate(over="ignore", invalid="ignore"):
+        center, scale = float(values.mean()), float(values.std())
+    if known.min() == known.max():
         raise DataError("All training readings are equal, so no covariance can be computed.")
+    if not MIN_NUMBER <= scale <= MAX_NUMBER:
+        raise DataError(
+            f"The training readings differ too {'little' if scale < MIN_NUMBER else 'much'}: they "
+            f"are {known.min():.4g} to {known.max():.4g}, and their standard deviation must be "
+            f"{MIN_NUMBER:g} to {MAX_NUMBER:g}. Look for a wrong reading, or use another unit."
+        )
     kernel = empirical_covariance((values - center) / scale)
     if log1p_scale is not None:
         scale *= log1p_scale * np.exp(center)

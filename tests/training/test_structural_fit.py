@@ -288,6 +288,15 @@ def test_nothing_is_trained_on_readings_that_are_all_equal(value, log1p_scale):
         train(np.full((24, 1), value), ("a",), log1p_scale=log1p_scale)
 
 
+@given(exponent=st.one_of(st.integers(-320, -52), st.integers(52, 307)))
+@settings(max_examples=30)
+def test_readings_of_an_impossible_size_are_named(exponent):
+    """An example is 1.8e+308, which some programs write instead of a missing reading."""
+    readings = np.array([[1.0, 1.2], [1.1, 1.4], [1.3, 1.1]]) * float(f"1e{exponent}")
+    with pytest.raises(DataError, match=r"training readings (are equal|differ too)"):
+        train(readings, ("a", "b"))
+
+
 def test_more_sensors_than_series_are_fitted_with_a_state_of_each(monkeypatch):
     """The rates come from some sensors; course, spread and state from all."""
     monkeypatch.setattr(structural_fit, "MAX_SEARCH_SERIES", 20)

@@ -219,6 +219,7 @@ class ComparisonSummary:
         if len(numbers) != 1:
             return []
         activations = numbers.pop()
+        times = "once" if activations == 1 else f"{activations} times"
         full = len(self.values) * self.backtest.pace.per_interval
         turns = (
             "as often as round-robin"
@@ -228,7 +229,7 @@ class ComparisonSummary:
         if self.backtest.pace.budget is not None:
             turns += " without a budget"
         return [
-            f"{subject} activated a sensor {activations} times: {turns}, and "
+            f"{subject} activated a sensor {times}: {turns}, and "
             f"{percent(self.rows[0].share, 1)} of the {self.always_on} activations of always-on, "
             "which activates all sensors."
         ]

@@ -1,6 +1,7 @@
 """Reports of a comparison: reproducible bytes, a self-contained page, consistent tables."""
 
 import csv
+import dataclasses
 import json
 import os
 import pty
@@ -269,6 +270,13 @@ def test_picks_have_the_exact_reading_and_mean_of_the_selected_sensor(recording)
     best = [pick for pick in picks if pick["sensor"] == pick["best_sensor"]]
     assert best
     assert [pick["value"] for pick in best] == [pick["best_value"] for pick in best]
+
+
+def test_a_single_activation_is_said_in_words(recording):
+    backtest = backtest_of(recording)
+    result = dataclasses.replace(backtest.run("random", {}, 1), activations=[1])
+    sentence = ComparisonSummary(backtest, [result]).sentences()[-1]
+    assert sentence.startswith("It activated a sensor once: ")
 
 
 def test_markdown_table_is_complete(summary):

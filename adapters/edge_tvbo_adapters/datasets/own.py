@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NO_NAMES: Mapping[str, str] = {}
 MEAN_DIGITS = 12
+MAX_EXACT_POWER = 22  # 10**22 is the largest power of ten that a float represents exactly
 
 
 def own_recording(
@@ -122,6 +123,8 @@ def _columns(
 def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]":
     """Round the `means` of recorded readings to 12 digits, which removes their rounding errors.
 
+    Means below 1e-11 are not rounded, because the power of ten would not be exact.
+
     >>> import numpy as np
     >>> without_rounding_error(np.array([(11.77 + 11.79 + 11.78) / 3, 0.0])).tolist()
     [11.78, 0.0]
@@ -129,5 +132,6 @@ def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]
     import numpy as np
 
     size = np.where(means == 0.0, 1.0, np.abs(means))
-    scale = 10.0 ** np.clip(MEAN_DIGITS - 1 - np.floor(np.log10(size)), 0, 22)  # exact powers
-    return np.asarray(np.rint(means * scale) / scale)
+    decimals = np.maximum(MEAN_DIGITS - 1 - np.floor(np.log10(size)), 0)
+    scale = 10.0 ** np.minimum(decimals, MAX_EXACT_POWER)
+    return np.where(decimals > MAX_EXACT_POWER, means, np.rint(means * scale) / scale)

@@ -19,7 +19,7 @@ from edge_tvbo_adapters.datasets.csv_columns import READINGS as READING_NAMES
 from edge_tvbo_adapters.datasets.csv_labels import UNITS
 from edge_tvbo_adapters.datasets.csv_values import CODES
 from edge_tvbo_adapters.datasets.grid import grid_start, spacing
-from edge_tvbo_adapters.datasets.own import own_recording
+from edge_tvbo_adapters.datasets.own import own_recording, without_rounding_error
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.recordings import as_columns, small_recording
@@ -300,3 +300,12 @@ def test_a_failed_export_to_parquet_leaves_the_former_file(tmp_path, monkeypatch
         exports.write_parquet(path, as_columns([reading("a", START)]))
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@given(st.floats(-1e45, 1e45))
+@example(1.602e-19)
+@example(1e-24)
+def test_a_mean_keeps_its_digits_whatever_its_size(mean):
+    """A charge in C, 1.6e-19, kept four digits, and a mean below 5e-23 became 0."""
+    found = without_rounding_error(np.array([mean]))
+    assert found == pytest.approx(mean, rel=1e-11, abs=0.0)

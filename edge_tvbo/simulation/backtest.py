@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from edge_tvbo.config.controller_settings import ControllerSettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.errors import DataError
-from edge_tvbo.messages.formatting import counted, listed, text_table
+from edge_tvbo.messages.formatting import counted, listed, named, text_table
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
@@ -81,7 +81,7 @@ class Result:
     digests: list[str]
     sensors: int  # M
     per_interval: int = 1  # sensors that are activated in each interval
-    faulty: tuple[tuple[str, ...], ...] = ()  # for each seed, the sensors excluded as faulty
+    faulty: tuple[tuple[str, ...], ...] = ()  # for each seed, the names of the faulty sensors
 
     def saved_shares(self) -> dict[str, float]:
         """Return the share of activations that the policy saved, compared with two baselines.
@@ -279,7 +279,7 @@ class Backtest:
             digests=[run.digest for run in runs],
             sensors=len(self.field),
             per_interval=self.pace.per_interval,
-            faulty=tuple(run.faulty for run in runs),
+            faulty=tuple(tuple(named(run.faulty, self.recording.names)) for run in runs),
         )
 
     def oracle(self) -> Result:
@@ -385,8 +385,8 @@ def results_table(results: Sequence[Result]) -> str:
 def faulty_text(results: Sequence[Result]) -> str:
     """Return the sensors that a backtest excluded as faulty, and in how many replays, as text.
 
-    The text is "" if no sensor was excluded.
+    The sensor that was excluded in most replays is first. The text is "" if no sensor was excluded.
     """
     replays = [sensors for result in results for sensors in result.faulty]
     counts = Counter(sensor for sensors in replays for sensor in sensors)
-    return listed(f"{name} (in {n} of {len(replays)} replays)" for name, n in counts.items())
+    return listed(f"{name} (in {n} of {len(replays)} replays)" for name, n in counts.most_common())

@@ -16,7 +16,7 @@ from edge_tvbo.messages.documents import Reason
 from edge_tvbo.messages.events import Reading
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy, needing_positions, policies
-from edge_tvbo.simulation.backtest import Backtest, faulty_text, results_table
+from edge_tvbo.simulation.backtest import Backtest, ReplayJob, faulty_text, results_table
 from edge_tvbo.simulation.replay import (
     ReplayRecorder,
     SimulatedSensors,
@@ -88,6 +88,15 @@ def test_table_names_the_sensors_that_the_controller_excluded_as_faulty():
     assert faulty_text([constant, working, backtest.oracle()]) == "b (in 3 of 6 replays)"
     assert "excluded as faulty: b (in 3 of 3 replays)" in results_table([constant])
     assert "faulty" not in results_table([working])
+
+
+def test_faulty_sensors_have_their_readable_names_and_the_most_frequent_is_first():
+    recording = small_recording(names={"a": "Attic"})
+    backtest = Backtest(recording, RowRange(0, 3), RowRange(3, 5))
+    run = backtest.run_job(ReplayJob("random", 0))
+    runs = [replace(run, faulty=faulty) for faulty in (("c", "a"), ("a",))]
+    result = backtest.result("random", {}, runs)
+    assert faulty_text([result]) == "Attic (in 2 of 2 replays), c (in 1 of 2 replays)"
 
 
 @pytest.mark.parametrize("name", ["tv-gp-ucb", "et-gp-ucb", "round-robin"])

@@ -83,7 +83,7 @@ DEFAULT = click.core.ParameterSource.DEFAULT
 STATE_FILE = re.compile(
     r".+\.((readings|history)\.db(-wal|\.damaged)?|state(\.(previous|new|[a-z]+-\d+))?)"
 )
-WORD = re.compile(r"(?!(true|false|inf|nan)$)[A-Za-z][\w.-]*")  # not a value in TOML
+TEXT_WITHOUT_QUOTES = re.compile(r"(?!(?i:true|false|inf|nan)$)[^\W\d_][^\"\\]*")
 OPTIONS_WITHOUT_EFFECT_ON_RESULTS = ("out", "as_json", "cluster", "jobs")
 
 
@@ -361,7 +361,7 @@ def _correct(assignments: Iterable[str]) -> str:
     from shlex import quote
 
     for name, _, value in (each.partition("=") for each in assignments):
-        if WORD.fullmatch(value.strip()):
+        if TEXT_WITHOUT_QUOTES.fullmatch(value.strip()):
             text = quote(f'{name.strip()}="{value.strip()}"')
             return f"a text needs quotes:  --set {text}"
     return "write  --set epsilon=0.03"

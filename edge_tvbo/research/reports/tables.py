@@ -140,7 +140,7 @@ def _exact(value: float) -> float | str:
 
 def _cell(value: float) -> float | str:
     """Return a difference or a std of ``picks.csv`` with nine significant digits, or "" if NaN."""
-    return "" if value != value else float(f"{value:.9g}")
+    return _exact(float(f"{value:.9g}"))
 
 
 def _csv(header: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import listed
+from edge_tvbo.models.spatial_kernels import MAX_NUMBER
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.row_range import DAY, RowRange
@@ -33,7 +34,8 @@ def training_rows(recording: Recording, span: RowRange) -> Array:
     Raises
     ------
     DataError
-        If a sensor has no reading in these rows, but other sensors have readings.
+        If a sensor has no reading in these rows, but other sensors have readings, or if a reading
+        is so large that a fit would overflow.
     """
     rows = slice(span.first, span.last)
     observed = recording.observed[rows]
@@ -43,6 +45,7 @@ def training_rows(recording: Recording, span: RowRange) -> Array:
             f"{recording.name}: no reading from {listed(silent)} on the training days. A sensor "
             "needs readings on these days; select other training days, or leave the sensor out."
         )
+    _check_size(recording, rows)
     values = np.where(recorded[:, None], recording.values[rows], np.nan)
     longest = max(MAX_GAP_S / recording.interval, MAX_GAP_ROWS)
     from_others: Array | None = None
@@ -57,6 +60,19 @@ def training_rows(recording: Recording, span: RowRange) -> Array:
                 from_others = _from_other_sensors(np.where(observed, values, 0.0), observed)
             values[far, arm] = np.clip(from_others[far, arm], readings.min(), readings.max())
     return values
+
+
+def _check_size(recording: Recording, rows: slice) -> None:
+    """Raise `DataError` if a reading in the training rows is outside ±`MAX_NUMBER`."""
+    values = recording.values[rows]
+    too_large = np.argwhere(recording.observed[rows] & (np.abs(values) > MAX_NUMBER))
+    if len(too_large):
+        row, arm = too_large[0].tolist()
+        raise DataError(
+            f"{recording.name}: {recording.named_sensors[arm]} has the reading "
+            f"{values[row, arm]:.4g} on the training days; allowed: {-MAX_NUMBER:g} to "
+            f"{MAX_NUMBER:g}. Remove this reading, or select other training days."
+        )
 
 
 def silent_sensors(recording: Recording, span: RowRange) -> list[str]:

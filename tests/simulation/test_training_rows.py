@@ -1,5 +1,7 @@
 """Training rows: gaps are filled from the training days only, long gaps from the other sensors."""
 
+import re
+
 import numpy as np
 import pytest
 from edge_tvbo_adapters.datasets.grid import fill_gaps
@@ -25,6 +27,23 @@ def course():
     """Return readings with a course of 144 rows; each sensor has its own level."""
     daily = 3.0 * np.sin(np.arange(T) * 2 * np.pi / 144)
     return 20.0 + daily[:, None] + np.arange(M) + np.random.default_rng(0).normal(0, 0.1, (T, M))
+
+
+@pytest.mark.filterwarnings("error")
+@given(st.integers(0, T - 1), st.integers(0, M - 1), st.sampled_from([1.797e308, -1e200]))
+@settings(max_examples=30)
+def test_a_reading_of_an_impossible_size_is_named_whatever_the_gaps_are(row, arm, size):
+    values, observed = course(), np.ones((T, M), np.bool_)
+    observed[20:TRAINED, 3] = False
+    values[row, arm], observed[row, arm] = size, True
+    own = recording(values, observed)
+    if row >= TRAINED:
+        assert np.isfinite(training_rows(own, RowRange(0, TRAINED))).all()
+        return
+    with pytest.raises(
+        DataError, match=re.escape(f"small: {NAMES[arm]} has the reading {size:.4g}")
+    ):
+        training_rows(own, RowRange(0, TRAINED))
 
 
 @given(st.integers(0, 2**31))

@@ -972,6 +972,33 @@ def test_prediction_of_each_sensor_is_its_own_after_a_sensor_was_removed(run):
     assert run("snapshot", script) == [20.0, 30.0, 25.0]
 
 
+BEYOND = """((objective, alert) => {
+    const field = { sensors: ["a", "b", "c"], names: {}, unit: "", decimals: 2, threshold: 22, objective,
+                    has_model: true, name: id => id, plainName: id => id };
+    const data = { selections: [], notices: [], hotspot: null, posterior: null, prediction: null,
+                   decision: null, name: "heat", alert };
+    return m.liveSnapshot(field, data, null, 0).sensors.filter(each => each.beyond).map(each => each.id);
+})"""  # noqa: E501 - lines of a page
+
+
+@pytest.mark.parametrize(
+    ("objective", "value", "readings", "beyond"),
+    [
+        ("max", 18.1, {"b": 22.6}, ["b"]),
+        ("min", 25.9, {"b": 21.4}, ["b"]),
+        ("max", 22.1, {"b": 22.6}, ["a", "b"]),
+        ("min", 21.9, {"b": 21.4}, ["a", "b"]),
+        ("max", 21.9, {}, ["a"]),
+    ],
+)
+def test_hot_spot_is_beyond_the_threshold_only_if_its_estimate_says_so(
+    run, objective, value, readings, beyond
+):
+    """An alert that only a reading causes also names the hot spot, which may be another sensor."""
+    alert = {"active": True, "sensor": "a", "value": value, "threshold": 22.0, "readings": readings}
+    assert run("snapshot", f"{BEYOND}({json.dumps(objective)}, {json.dumps(alert)})") == beyond
+
+
 OF_CONTROLLER = """((field, decision, mean, std) => {
     Object.assign(field, { name: id => id, plainName: id => id });
     const frame = { decision, mean, std, hotspot: null, readings: {} };

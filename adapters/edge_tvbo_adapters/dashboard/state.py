@@ -19,6 +19,7 @@ from edge_tvbo.messages.documents import (
     Notice,
     PublishedPosterior,
 )
+from edge_tvbo.messages.formatting import listed
 from edge_tvbo_adapters.dashboard.field_state import (
     MAX_NOTICES,
     DashboardFieldState,
@@ -37,6 +38,10 @@ log = logging.getLogger(__name__)
 SseEvent = tuple[str, Any]  # a server-sent event: its name, and the document to send as JSON
 
 
+class OtherFields(ValueError):
+    """Error for a health report of a daemon whose fields are not those of the dashboard."""
+
+
 class BrokerConnection(msgspec.Struct, frozen=True):
     """State of the dashboard's connection to the broker, and the time at which this state began."""
 
@@ -52,7 +57,7 @@ class ConnectionState(msgspec.Struct, frozen=True):
     broker: BrokerConnection
     daemon: str | None  # "online" or "offline"; None before the first status arrives
     health: Health | None  # the daemon's health; None before it arrives
-    outdated: bool = False  # whether the daemon has a sensor or a unit that the dashboard lacks
+    outdated: bool = False  # whether fields, sensors or units of the daemon are not those known
 
 
 class View(msgspec.Struct, frozen=True):
@@ -107,11 +112,11 @@ class DashboardState:
         An empty message says that the topic was cleared. A message that is too large or
         cannot be decoded is counted in `unreadable`; the first one of each topic is logged.
 
-        If a message is about an unknown sensor, or in another unit, it does not fit the dashboard's
-        configuration, and the pages advise the user to restart the dashboard. The message may
-        belong to an earlier configuration if its unit differs, or if the broker stored it
-        (`retained`). Then the pages remove the advice when the topic is cleared, or when a later
-        message on the topic fits.
+        If a message is about an unknown sensor, in another unit, or the health of other fields, it
+        does not fit the dashboard's configuration, and the pages advise the user to restart the
+        dashboard. The message may belong to an earlier configuration if its unit or its fields
+        differ, or if the broker stored it (`retained`). Then the pages remove the advice when the
+        topic is cleared, or when a later message on the topic fits.
         """
         limit = MAX_MESSAGE_SIZES.get(topic.rpartition("/")[2], MAX_MESSAGE_SIZE)
         if len(payload) > limit:
@@ -123,8 +128,9 @@ class DashboardState:
                 return events
             self._unfit.discard(topic)
             return [*events, ("connections", self.connections())]
-        except (OtherUnit, UnknownSensor) as error:
-            self._set_outdated(topic, error, may_be_old=retained or isinstance(error, OtherUnit))
+        except (OtherFields, OtherUnit, UnknownSensor) as error:
+            may_be_old = retained or not isinstance(error, UnknownSensor)
+            self._set_outdated(topic, error, may_be_old=may_be_old)
             return [("connections", self.connections())]
         except (ValueError, LookupError, RecursionError) as error:  # msgspec's are ValueErrors
             why = f"{_detail(error)}; update the dashboard if the daemon is newer"
@@ -184,6 +190,9 @@ class DashboardState:
                 self._daemon = "online" if payload == b"online" else "offline"
             case ["health"]:
                 self._health = msgspec.json.decode(payload, type=Health) if payload else None
+                if self._health and (others := self._health.fields.keys() ^ self.fields.keys()):
+                    text = f"only one of daemon and dashboard has {listed(sorted(others))}"
+                    raise OtherFields(text)
             case ["event"]:
                 return [_add_notice(None, self._notices, payload)]
             case [name, "event"]:

@@ -329,7 +329,7 @@ def test_alarm_about_a_removed_sensor_ends_with_the_next_message(
     client.publish(topic, json.dumps(decision(0, at, "removed")), retain=True)
     dashboard = start(tmp_path, [field])
     page.driver.get(dashboard.address)
-    page.wait_for_text("alarm", "The daemon has sensors or a unit that this dashboard does not")
+    page.wait_for_text("alarm", "The daemon has other fields, sensors or units than this")
     publish("selected", decision(1, "2026-11-24T08:01:00Z", "node-1"))
     page.wait_for_text("sentence", "node-1: text")
     wait_for(lambda: page.text("alarm") == "")
@@ -404,8 +404,12 @@ def test_daemon_whose_reports_are_missing_does_not_look_online(
     """As after a power failure: mosquitto stores the status `online`, and no daemon starts."""
     dashboard = start(tmp_path, [field])
     client = peer(broker.port, f"{BASE}/none")
-    health = {"at": "2026-01-01T08:00:00Z", "uptime_s": 9, "version": "0.2.0", "fields": {}}
-    health["clock_synced"] = clock_synced
+    of_field = {
+        "interval": 0, "selected": "node-1", "answered": 0, "missed": 0, "suspects": [],
+        "refused": {},
+    }  # fmt: skip
+    health = {"at": "2026-01-01T08:00:00Z", "uptime_s": 9, "version": "0.2.0"}
+    health |= {"fields": {field: of_field}, "clock_synced": clock_synced}
     client.publish(f"{BASE}/status", "online")
     client.publish(f"{BASE}/health", json.dumps(health))
     page.driver.get(dashboard.address)
@@ -721,7 +725,8 @@ def test_long_ids_and_names_of_fields_fit_on_a_narrow_screen(page, peer, broker,
         "interval": 0, "selected": LONG_ID, "answered": 1, "missed": 0, "suspects": [LONG_ID],
         "refused": {}, "implausible": {LONG_ID: "85 °C; plausible: -40 to 60 °C"},
     }  # fmt: skip
-    health = {"at": AT, "uptime_s": 9, "version": "0.2.0", "fields": {LONG_FIELD: of_field}}
+    health = {"at": AT, "uptime_s": 9, "version": "0.2.0"}
+    health["fields"] = dict.fromkeys(fields, of_field)
     alert = alert_over(AT) | {"active": True, "sensor": LONG_ID, "text": f"{LONG_ID} is too hot"}
     keys = {"factors": [f"next is {LONG_ID}"], "runner_up": "node-1", "runner_up_ucb": 21.0}
     estimates = posterior(0, AT, 20.0) | {"sensors": [LONG_ID]}

@@ -241,6 +241,28 @@ def test_retained_message_about_a_removed_sensor_does_not_make_the_dashboard_out
     assert (event, connections.outdated) == ("connections", False)
 
 
+@pytest.mark.parametrize("fields", [["heat", "noise"], ["noise"], []], ids=str)
+@pytest.mark.parametrize("retained", [True, False], ids=["retained", "new"])
+def test_dashboard_is_outdated_while_the_daemon_has_other_fields(fields, retained, caplog):
+    """The daemon has read its configuration again, and the dashboard has not, or vice versa."""
+    state, topic = new_state(), f"{BASE}/health"
+    for others, outdated in ((fields, True), (fields, True), (["heat"], False)):
+        ((event, connections),) = state.process(topic, health_of(others), retained=retained)[-1:]
+        assert (event, connections.outdated) == ("connections", outdated)
+        assert list(connections.health.fields) == others
+    (message,) = caplog.messages
+    assert message.startswith(f"{topic}: only one of daemon and dashboard has ")
+    assert ("noise" in message, "heat" in message) == ("noise" in fields, "heat" not in fields)
+
+
+def health_of(fields):
+    """Return the payload of the health of a daemon that has the `fields`."""
+    of_field = {"interval": 0, "selected": "a", "answered": 0, "missed": 0, "suspects": []}
+    document = {"at": "2026-11-01T00:00:00Z", "uptime_s": 9, "version": "0.2.0"}
+    document["fields"] = dict.fromkeys(fields, of_field | {"refused": {}})
+    return json.dumps(document).encode()
+
+
 def test_second_connection_problem_keeps_the_first_time_and_reason():
     state = new_state()
     state.broker_connected()
@@ -349,7 +371,6 @@ def test_document_that_the_daemon_clears_disappears():
         "2026-11-01T00:00:00Z", True, "2026-11-01T00:00:00Z", 25.0, 24.5, "c", 26.0, 0.5, 0.97,
         {"c": 26.1}, "°C", "Alert for values above 25 °C",
     )  # fmt: skip
-    health = {"at": "2026-11-01T00:00:00Z", "uptime_s": 9, "version": "0.2.0", "fields": {}}
     process(state, "selected", decision(1))
     for level, document in (
         ("alert", alert),
@@ -361,7 +382,7 @@ def test_document_that_the_daemon_clears_disappears():
         ((event, change),) = state.process(f"{BASE}/heat/{level}", b"")
         assert (event, change[level]) == ("field", None)
     assert (field.alert, field.hotspot, field.posterior, field.prediction) == (None,) * 4
-    state.process(f"{BASE}/health", json.dumps(health).encode())
+    state.process(f"{BASE}/health", health_of(["heat"]))
     ((_, connections),) = state.process(f"{BASE}/health", b"")
     assert connections.health is None
     state.process(f"{BASE}/heat/selected", b"")

@@ -148,7 +148,7 @@ function alarmText(broker, daemon, outdated) {
   if (daemon === "offline") return "The daemon is offline, so no sensor is selected. The page shows older data.";
   if (daemon === "silent") return `The daemon has sent no report since ${dated(page.connections.health.at)}: it does not respond. The page shows older data.`;
   if (outdated)
-    return "The daemon has sensors or a unit that this dashboard does not know, because the configuration has changed. Restart the dashboard.";
+    return "The daemon has other fields, sensors or units than this dashboard, because the configuration has changed. Restart the dashboard.";
   return "";
 }
 

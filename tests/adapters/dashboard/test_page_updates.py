@@ -807,6 +807,21 @@ def test_digits_and_colours_of_very_small_and_large_numbers(run):
         assert "NaN" not in run("draw", f"new m.Scale({low}, {high}).colour({low})")
 
 
+@pytest.mark.parametrize(
+    ("module", "shorten"),
+    [
+        ("labels", "m.linesOf(name)"),
+        ("timeline", "[m.Timeline.prototype.shortName.call({ left: 152, snapshot }, name)]"),
+    ],
+)
+def test_shortened_name_contains_no_half_of_an_emoji(run, module, shorten):
+    """A browser shows such a half as a replacement character."""
+    names = [f"{'x' * count}{'🔥' * 20}" for count in range(4)]
+    shorten_all = f"snapshot => {json.dumps(names)}.flatMap(name => {shorten})"
+    texts = run(module, f"({shorten_all})({{ field: {{ name: id => id }} }})")
+    assert all(each.endswith("🔥…") for each in texts), texts
+
+
 def test_names_from_right_to_left_do_not_reverse_the_numbers_that_follow(run):
     text = "סלון גדול: 23.4 ± 0.6 °C; next is غرفة with 22"
     isolated = (

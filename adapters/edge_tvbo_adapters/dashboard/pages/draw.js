@@ -63,6 +63,9 @@ export const isolate = (text) => text.replace(NAMES, "\u2068$&\u2069");
 // A name from right to left as a whole, with its digits and marks.
 export const isolateName = (name) => (name.search(NAMES) < 0 ? name : `\u2068${name}\u2069`);
 
+// The first `size` code units of a text, without half of an emoji at their end.
+export const beginOf = (text, size) => text.slice(0, size).replace(/[\ud800-\udbff]$/, "");
+
 export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
 export function duration(seconds) {

@@ -1,5 +1,7 @@
 // Labels of the map: each is placed beside its disc, where it covers neither a disc nor another label.
 
+import { beginOf } from "./draw.js";
+
 const CHARACTER = 7; // px, an average character
 export const LINE = 13; // px of a line
 
@@ -37,7 +39,7 @@ export class LabelSpace {
 // A name in one line, or in two if it is long; a word that fits no line is shortened.
 export function linesOf(name) {
   const parts = name.length > 13 && name.includes(" ") ? halves(name) : [name];
-  return parts.map((each) => (each.length > 22 ? `${each.slice(0, 21)}…` : each));
+  return parts.map((each) => (each.length > 22 ? `${beginOf(each, 21)}…` : each));
 }
 
 function halves(name) {

@@ -1,6 +1,6 @@
 // The timeline: the selected sensors from left to right, with one line for each sensor.
 
-import { html, moment, number, plural, quantity, redraw, svg } from "./draw.js";
+import { beginOf, html, moment, number, plural, quantity, redraw, svg } from "./draw.js";
 
 const TOP = 20, BOTTOM = 22; // px, margins of the chart
 const CHARACTER = 7; // px, of a sensor's name
@@ -53,7 +53,7 @@ export class Timeline {
 
   shortName(sensor) {
     const name = this.snapshot.field.name(sensor), fitting = Math.floor((this.left - 12) / CHARACTER);
-    return name.length > fitting + 1 ? `${name.slice(0, fitting)}…` : name;
+    return name.length > fitting + 1 ? `${beginOf(name, fitting)}…` : name;
   }
 
   currentInterval(selections, { x, columnWidth, height }) {

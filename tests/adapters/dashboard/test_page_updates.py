@@ -643,6 +643,9 @@ def test_field_whose_policy_has_no_model_shows_readings_but_no_estimates(page, a
     assert (
         page.script("return document.querySelectorAll('#plan-box .disc:not(.unknown)').length") == 0
     )
+    page.wait_for_text("course-note", "Dots are readings.")
+    for part in ("course-note", "course-legend", "legend", "course-box"):
+        assert "estimate" not in page.text(part) and "Hot spot" not in page.text(part)
     page.save_screenshots("no-model")
 
 

@@ -183,7 +183,7 @@ function readings(points, chosen, x, y) {
 
 // Which sensor was the hot spot: a block for each period, with its name where there is room.
 function hotspotLane({ field }, points, x, end, gap, left, top) {
-  return [
+  return !field.has_model ? [] : [
     svg("text", { x: left - 6, y: top + 12, "text-anchor": "end" }, "Hot spot"),
     ...hotspotPeriods(points, end, gap).flatMap(({ from, to, hotspot }, k) => {
       const [begin, width] = [x(from), x(to) - x(from)];
@@ -212,9 +212,9 @@ function legend({ field, extreme }, chosen) {
   const key = (...shapes) => svg("svg", { width: 26, height: 14, viewBox: "0 0 26 14", "aria-hidden": "true" }, ...shapes);
   const sample = (kind) => key(svg("rect", { class: `band ${kind}`, width: 26, height: 12, y: 1 }), svg("line", { class: `line ${kind}`, x2: 26, y1: 7, y2: 7 }), svg("circle", { class: `dots ${kind}`, cx: 13, cy: 7, r: 2.6 }));
   return [
-    html("span", {}, sample("hottest"), `sensor with the ${extreme} estimate`),
+    ...(field.has_model ? [html("span", {}, sample("hottest"), `sensor with the ${extreme} estimate`)] : []),
     ...(chosen ? [html("span", {}, sample("chosen"), field.name(chosen))] : []),
-    html("span", {}, key(svg("circle", { class: "dots other", cx: 13, cy: 7, r: 2.2 })), "reading of another sensor"),
+    html("span", {}, key(svg("circle", { class: "dots other", cx: 13, cy: 7, r: 2.2 })), field.has_model || chosen ? "reading of another sensor" : "reading"),
   ];
 }
 
@@ -222,6 +222,7 @@ function summary({ field, extreme, live, now }, points, chosen, digits) {
   const last = points.findLast(({ hottest }) => isNumber(hottest?.mean));
   const hotspots = new Set(points.map((each) => each.hotspot).filter(Boolean)).size;
   const begin = [points[0], points.at(-1)].map(({ at }) => moment(at, { live, now })).join(" to ");
+  if (!field.has_model) return `${plural(points.length, "interval")}, ${begin}. Dots are readings.${chosen ? "" : " Select a sensor to mark its readings."}`;
   const estimate = last ? ` In the last interval with an estimate, ${field.name(last.hotspot)} has the ${extreme} estimate, ${quantity(last.hottest.mean, digitsFor(last.hottest.std, digits), field.unit)}.` : "";
   return `${plural(points.length, "interval")}, ${begin}: ${plural(hotspots, "sensor")} had the ${extreme} estimate.${estimate} ` +
     `Lines are estimates before the reply, bands contain the true value with 90\u00a0% probability, dots are readings.${chosen ? "" : " Select a sensor to see its course, too."}`;

@@ -138,7 +138,7 @@ export class FloorPlan {
     const { unit } = this.field, { gridSize } = this.geometry;
     const problems = new Map(this.snapshot.sensors.flatMap((each) => problemsOf(this.snapshot, each)).map(({ word, sign }) => [word, sign]));
     const isBeyond = this.snapshot.sensors.some((each) => each.beyond);
-    redraw(this.legend, JSON.stringify([isBeyond, scale.low, scale.high, maxStd, unit, this.snapshot.sign, this.hasGrid && gridSize, [...problems]]), () => {
+    redraw(this.legend, JSON.stringify([this.field.id, isBeyond, scale.low, scale.high, maxStd, unit, this.snapshot.sign, this.hasGrid && gridSize, [...problems]]), () => {
       const ramp = svg("svg", { width: 120, height: 14, "aria-hidden": "true" },
         ...colourStops(24).map((fill, k) => svg("rect", { x: k * 5, width: 5.5, height: 14, fill })),
         svg("rect", { class: "ramp", x: 0.5, y: 0.5, width: 119, height: 13, fill: "none" }));
@@ -148,7 +148,7 @@ export class FloorPlan {
         maxStd > 0 ? html("span", {}, `estimate ${scale.low.toFixed(scale.digits)}`, ramp, `${scale.high.toFixed(scale.digits)} ${unit}`) : null,
         maxStd > 0 ? html("span", {}, key(24, disc(), svg("circle", { class: "halo", r: 9 })), `largest ring: ± ${quantity(maxStd, digitsFor(maxStd, digits), unit)}`) : null,
         html("span", {}, key(20, disc(), svg("path", { class: "bracket", d: brackets(9) })), "selected"),
-        html("span", {}, key(14, svg("path", { class: "peak", d: "M0 5l-5.5 -9h11z" })), `${this.snapshot.extreme} estimate`),
+        this.field.has_model ? html("span", {}, key(14, svg("path", { class: "peak", d: "M0 5l-5.5 -9h11z" })), `${this.snapshot.extreme} estimate`) : null,
         isBeyond ? html("span", {}, key(16, svg("circle", { class: "disc beyond", r: 5.5 })), beyondText(this.snapshot)) : null,
         ...[...problems].map(([word, sign]) => html("span", {}, key(16, svg("circle", { class: "badge", r: 6.5 }), svg("text", { class: "sign", y: 0.5 }, sign)), word)),
         this.hasGrid ? html("span", {}, `grid: ${gridSize} m`) : null,

@@ -659,8 +659,37 @@ def test_small_values_have_the_decimals_of_the_daemon(page, address, publish):
     page.wait_for_text("sensor-box", "Estimate0.000000123 ± 0.000000010 Sv/h")
 
 
+@pytest.mark.parametrize("field", ["small_values"])
+def test_candidates_with_long_numbers_fit_on_a_very_narrow_screen(page, address, publish):
+    """A page of 1280 px has 320 px after a zoom to 400 %."""
+    small = {"mean": 1.2e-7, "std": 1e-8, "ucb": 1.4e-7, "width": 2.0, "unit": "Sv/h"}
+    runner_up = {"runner_up": "node-2", "runner_up_ucb": 1.39e-7, "ineligible": {}}
+    estimates = {
+        "ending": None, "sensors": ["node-1", "node-2"], "mean": [1.2e-7, 1.19e-7],
+        "std": [1e-10] * 2, "last": [1.2e-7] * 2, "age_s": [9.0] * 2, "unit": "Sv/h",
+    }  # fmt: skip
+    publish("selected", decision(9, AT, "node-1") | small | runner_up)
+    publish("posterior", posterior(9, AT, 1.2e-7) | estimates)
+    page.set_size(320)
+    page.open(address)
+    wait_for(lambda: page.script(CANDIDATES) == ["node-1", "node-2"])
+    page.settle()
+    assert page.script("return document.documentElement.scrollWidth") == 320
+    numbers = page.script(BOUNDS)
+    assert [text for text, _ in numbers] == ["0.0000001400 Sv/h", "0.0000001390 Sv/h"]
+    assert max(lines for _, lines in numbers) <= 2  # the number and its unit
+
+
 CANDIDATES = """
 return [...document.querySelectorAll("#candidates tbody th")].map(each => each.textContent)
+"""
+
+BOUNDS = """
+return [...document.querySelectorAll("#candidates tbody td:last-child")].map(each => {
+    const range = document.createRange();
+    range.selectNodeContents(each);
+    return [each.textContent, new Set([...range.getClientRects()].map(box => box.top)).size];
+});
 """
 
 

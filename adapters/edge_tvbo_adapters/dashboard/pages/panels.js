@@ -95,7 +95,7 @@ function candidateRow(each, isSelected, x, selected, digits, unit) {
     svg("rect", { class: "mean", x: x(each.predicted.mean) - 1.1, y: 3, width: 2.2, height: 8 }));
   return html("tr", { class: isSelected ? "selected" : null },
     html("th", { scope: "row", class: longName(each.name) }, each.name), html("td", { class: "bar" }, bar),
-    html("td", { class: "number" }, number(each.predicted.mean, digits)), html("td", { class: "number" }, quantity(each.bound, digits, unit)));
+    html("td", { class: "number" }, number(each.predicted.mean, digits)), html("td", { class: "number" }, quantity(each.bound, digits, unit).replace("\u00a0", " ")));
 }
 
 // --- one sensor -----------------------------------------------------------------------------------------

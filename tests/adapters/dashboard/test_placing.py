@@ -193,6 +193,19 @@ def test_image_is_behind_the_map_and_keeps_its_proportions(page, home):
 
 
 @pytest.mark.slow  # it starts a dashboard
+def test_page_says_that_the_browser_cannot_read_the_plan(page, shared, tmp_path):
+    (tmp_path / "home.toml").write_text(CONFIG)
+    (tmp_path / "plan.png").write_bytes(png(*PIXELS)[:8])
+    options = ("--plan", tmp_path / "plan.png", "--plan-width", WIDTH_M)
+    dashboard = DashboardProcess(tmp_path / "log", tmp_path / "home.toml", *options)
+    shared.callback(dashboard.stop)
+    open_map(page, dashboard)
+    for mode in ("live", "replay", "live"):
+        page.click(mode)
+        page.wait_for_text("zone", "The browser cannot read the plan image.")
+
+
+@pytest.mark.slow  # it starts a dashboard
 def test_image_is_served_with_the_security_headers(home):
     with urllib.request.urlopen(f"{home.address}plan") as response:
         assert response.read() == png(*PIXELS)

@@ -21,6 +21,7 @@ const NO_DATA = { selections: [], decision: null, posterior: null, prediction: n
 const byId = (id) => document.getElementById(id);
 const page = {
   config: null, configText: "", // constant: the title and the fields with their sensors and positions, and its JSON
+  planProblem: "", // why the plan image is not shown
   field: "", mode: "live", inspected: null, // the shown field, live or replay, the sensor in the sensor panel
   fields: {}, notices: [], connections: null, // live data
   day: null, index: 0, timer: null, // the recorded day, the shown interval, the running replay
@@ -297,7 +298,7 @@ async function show(mode, date) {
   set(byId("replay"), { "aria-pressed": mode === "replay" });
   byId("transport").hidden = mode === "live";
   const zone = mode === "live" ? `the time zone of this browser, ${Intl.DateTimeFormat().resolvedOptions().timeZone}` : "UTC";
-  setText(byId("zone"), `Times are in ${zone}.`);
+  setText(byId("zone"), `Times are in ${zone}.${page.planProblem}`);
   if (mode === "replay") await loadDay(date);
   else draw();
 }
@@ -325,7 +326,7 @@ async function loadPlan(plan) {
     await image.decode();
     floorPlan.image = { url: image.src, width: plan.width, height: (plan.width * image.naturalHeight) / image.naturalWidth };
   } catch {
-    setText(byId("zone"), "The browser cannot read the plan image.");
+    page.planProblem = " The browser cannot read the plan image.";
   }
 }
 

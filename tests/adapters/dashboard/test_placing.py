@@ -192,6 +192,29 @@ def test_image_is_behind_the_map_and_keeps_its_proportions(page, home):
     page.save_screenshots("plan")
 
 
+MOVE_UP = """
+const place = document.querySelector("#plan .place[aria-label^=kitchen]");
+for (let k = 0; k < 9; k++)
+    place.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowUp", shiftKey: true }));
+"""
+IS_PEAK_DRAWN = """
+const peak = document.querySelector("#plan .place[aria-label^=kitchen] .peak");
+peak.removeAttribute("visibility");
+peak.scrollIntoView({ block: "center" });
+const box = peak.getBoundingClientRect();
+return document.elementFromPoint(box.left + box.width / 2, box.top + 2) === peak;
+"""
+
+
+def test_symbols_of_a_sensor_at_the_edge_of_the_map_are_not_cut(page, home):
+    """A sensor can be on an outer wall of the plan, or outside."""
+    open_map(page, home)
+    page.click("place")
+    page.script(MOVE_UP)
+    page.click("place")
+    assert page.script(IS_PEAK_DRAWN)
+
+
 @pytest.mark.slow  # it starts a dashboard
 def test_page_says_that_the_browser_cannot_read_the_plan(page, shared, tmp_path):
     (tmp_path / "home.toml").write_text(CONFIG)

@@ -2,8 +2,9 @@
 
 import { svg } from "./draw.js";
 
-// The margins in px around the outermost sensors, for their labels: wider with few sensors, narrow around an image.
-const marginsOf = (sensors, image) => (image ? [10, 16] : [34, sensors > 30 ? 46 : 72]);
+// The margins in px around the outermost sensors, for their labels: wider with few sensors. Around an image, there is only room for the
+// symbols of a sensor: the triangle is the largest.
+const marginsOf = (sensors, image) => (image ? [27, 28] : [34, sensors > 30 ? 46 : 72]);
 const CIRCLE_RADIUS_M = 5; // of sensors without positions, when they are placed
 const MAX_IN_CIRCLE = 60; // sensors; more would overlap, and are drawn in rows
 

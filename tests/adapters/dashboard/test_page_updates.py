@@ -1,6 +1,7 @@
 """The dashboard's page after single messages, which the tests publish instead of a daemon."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from urllib.request import urlopen
 
@@ -184,6 +185,35 @@ def test_page_says_which_setting_publishes_the_estimates_of_a_large_field(page, 
     page.wait_for_text("candidates", "not published. To see them, set publish_posterior = ")
     page.wait_for_text("facts", "Readingnot published")
     page.wait_for_text("sensor-box", "Last readingnot published")
+
+
+TIMED_OUT = "return document.querySelector('#rows tr.selected').children[6].textContent"
+
+
+@pytest.mark.parametrize("field", ["large"])
+def test_page_does_not_count_replies_that_are_not_published(page, address, publish):
+    for interval in range(2, 5):
+        publish("selected", decision(interval, f"2026-11-24T08:00:0{interval}Z", "node-1"))
+    page.open(address)
+    page.wait_for_text("facts", "Replynot published")
+    page.wait_for_text("sensor-box", lambda text: re.search(r"Activated\d+×State", text))
+    assert page.script(TIMED_OUT) == "–"
+    page.wait_for_text("timeline-note", "0 with a reply, 0 timed out (×), ")
+    assert "with an unknown result, 0 model resets" in page.text("timeline-note")
+    assert "Colours" not in page.text("timeline-note")
+
+
+def test_intervals_whose_result_was_missed_are_counted(page, address, publish):
+    for interval in range(4):
+        at = f"2026-11-24T08:00:0{interval}Z"
+        publish("selected", decision(interval, at, "node-1"))
+        publish("posterior", posterior(interval, at, 27.0) | {"ending": None})
+        if interval != 2:
+            publish("posterior", posterior(interval, at, 27.0))
+    page.open(address)
+    page.wait_for_text("timeline-note", "4 intervals: 3 with a reply, 0 timed out (×), 1 with an")
+    publish("selected", decision(4, "2026-11-24T08:00:04Z", "node-1"))
+    page.wait_for_text("timeline-note", "5 intervals: 3 with a reply, 0 timed out (×), 1 with an")
 
 
 def test_reply_that_began_the_next_interval_appears_in_the_timeline(page, address, publish):

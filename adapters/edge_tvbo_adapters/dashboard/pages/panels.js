@@ -32,6 +32,7 @@ function replyText(snapshot, digits) {
   if (selection?.ending === "missed") return "timed out";
   if (selection?.ending === "undelivered") return "command not sent";
   if (snapshot.recommends) return snapshot.live ? noReadingText(snapshot) : "none";
+  if (snapshot.live && !field.is_published) return noReadingText(snapshot);
   return snapshot.live && Date.parse(decision.expires_at) > snapshot.now ? "waiting" : "unknown";
 }
 
@@ -110,7 +111,7 @@ export function drawSensor(snapshot, id, digits) {
     ["Last reading", isNumber(sensor.last) ? `${quantity(sensor.last, digits, unit)}, ${duration(sensor.age)} ago` : noReadingText(snapshot)],
     ...(sensor.implausible ? [["Implausible reading", sensor.implausible]] : []),
     ...(sensor.fault ? [["Fault", sensor.fault]] : []),
-    snapshot.recommends ? ["Recommended", `${sensor.activated}×`] : ["Activated", `${sensor.activated}×, timed out ${sensor.timedOut}×`],
+    snapshot.recommends ? ["Recommended", `${sensor.activated}×`] : ["Activated", `${sensor.activated}×${isNumber(sensor.timedOut) ? `, timed out ${sensor.timedOut}×` : ""}`],
     ["State", stateText(snapshot, sensor) || "normal"],
   ];
   const text = selectionText(snapshot, sensor, digits);
@@ -166,7 +167,7 @@ export class SensorTable {
     const isSelected = snapshot.decision?.sensor === sensor.id;
     const texts = [
       quantity(sensor.mean, exact, snapshot.field.unit), number(sensor.std, exact), number(sensor.last, digits), duration(sensor.age),
-      `${sensor.activated}`, `${sensor.timedOut}`, stateText(snapshot, sensor),
+      `${sensor.activated}`, number(sensor.timedOut, 0), stateText(snapshot, sensor),
     ];
     texts.forEach((text, k) => setText(cells[k], text));
     set(row, { class: [sensor.id === this.inspected ? "inspected" : "", isSelected ? "selected" : ""].join(" ").trim() || null });

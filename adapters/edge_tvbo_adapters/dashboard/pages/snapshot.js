@@ -18,6 +18,7 @@ export function liveSnapshot(field, data, connections, now) {
   });
   const health = connections?.health?.fields?.[data.name];
   const snapshot = build(field, data.selections, data.decision, estimates, now);
+  if (!field.is_published) for (const sensor of snapshot.sensors) sensor.timedOut = null; // replies are published with the estimates
   for (const id of health?.suspects ?? []) snapshot.sensor(id).unresponsive = true;
   for (const [id, fault] of Object.entries(health?.faulty ?? {})) snapshot.sensor(id).fault = fault;
   for (const [id, reading] of Object.entries(health?.implausible ?? {})) snapshot.sensor(id).implausible = reading;

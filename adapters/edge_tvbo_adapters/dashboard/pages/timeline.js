@@ -1,6 +1,6 @@
 // The timeline: the selected sensors from left to right, with one line for each sensor.
 
-import { beginOf, html, moment, number, plural, quantity, redraw, svg } from "./draw.js";
+import { beginOf, html, isNumber, moment, number, plural, quantity, redraw, svg } from "./draw.js";
 
 const TOP = 20, BOTTOM = 22; // px, margins of the chart
 const CHARACTER = 7; // px, of a sensor's name
@@ -97,15 +97,25 @@ export class Timeline {
     return svg("rect", { class: "click-area", x: left, y: 0, width: width - left, height, on: { click: seek } });
   }
 
+  // The number of ended intervals whose result is unknown. If a recommended sensor sends no reading, no result is published.
+  countUnknown(selections) {
+    const { recommends, live, field } = this.snapshot;
+    if (recommends && (field.is_published || !live)) return 0;
+    return selections.filter((each, k) => each.activated && each.ending === null && !(live && k === selections.length - 1)).length;
+  }
+
   summarise(selections) {
     if (!selections.length) return void (this.note.textContent = "");
     const count = (ending) => selections.filter((each) => each.ending === ending).length;
+    const unknown = this.countUnknown(selections);
+    const counts = this.snapshot.recommends ? [`${count("answered")} with a reading`] : [`${count("answered")} with a reply`, `${count("missed")} timed out (×)`];
+    if (unknown) counts.push(`${unknown} with an unknown result`);
     const resets = selections.filter((each, k) => k && each.resets > selections[k - 1].resets).length;
     const frequent = mostFrequent(selections).map(([id, n]) => `${this.snapshot.field.name(id)} ${n}×`).join(", ");
     this.note.textContent =
-      `${plural(selections.length, "interval")}: ${count("answered")} with a ${this.snapshot.recommends ? "reading" : `reply, ${count("missed")} timed out (×)`}, ${plural(resets, "model reset")}. ` +
-      `Most often selected: ${frequent}. ` +
-      `Colours from ${number(this.scale.low, this.scale.digits)} (dark) to ${quantity(this.scale.high, this.scale.digits, this.snapshot.field.unit)} (light).`;
+      `${plural(selections.length, "interval")}: ${counts.join(", ")}, ${plural(resets, "model reset")}. ` +
+      `Most often selected: ${frequent}.` +
+      (selections.some((each) => isNumber(each.value)) ? ` Colours from ${number(this.scale.low, this.scale.digits)} (dark) to ${quantity(this.scale.high, this.scale.digits, this.snapshot.field.unit)} (light).` : "");
   }
 }
 

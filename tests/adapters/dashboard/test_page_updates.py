@@ -187,6 +187,28 @@ def test_page_says_which_setting_publishes_the_estimates_of_a_large_field(page, 
     page.wait_for_text("sensor-box", "Last readingnot published")
 
 
+BROKEN_WORDS = """
+return [...document.querySelectorAll("#facts dd")].flatMap(({ firstChild: text }) =>
+    [...text.textContent.matchAll(/[^ \u00a0]+/g)].filter(({ 0: word, index }) => {
+        const range = document.createRange();
+        range.setStart(text, index);
+        range.setEnd(text, index + word.length);
+        return new Set([...range.getClientRects()].map(box => box.top)).size > 1;
+    }).map(({ 0: word }) => word));
+"""
+
+
+def test_words_of_a_decision_are_not_broken_on_a_very_narrow_screen(page, address, publish):
+    at, model = "2026-11-24T08:00:00Z", {"observations": 1234, "resets": 0}
+    publish("selected", decision(12345, at, "node-1") | {"reason": "exploit", "model": model})
+    publish("posterior", posterior(12345, at, 27.35) | {"ending": "undelivered"})
+    page.set_size(320)
+    page.open(address)
+    page.wait_for_text("facts", "Reasonhighest estimateReplycommand not sent")
+    page.wait_for_text("facts", "1234 readings")
+    assert page.script(BROKEN_WORDS) == []
+
+
 TIMED_OUT = "return document.querySelector('#rows tr.selected').children[6].textContent"
 
 

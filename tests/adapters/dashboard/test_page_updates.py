@@ -900,10 +900,42 @@ def test_digits_and_colours_of_very_small_and_large_numbers(run):
 )
 def test_shortened_name_contains_no_half_of_an_emoji(run, module, shorten):
     """A browser shows such a half as a replacement character."""
-    names = [f"{'x' * count}{'🔥' * 20}" for count in range(4)]
+    names = [f"{'x' * count}{'🔥' * 40}" for count in range(4)]
     shorten_all = f"snapshot => {json.dumps(names)}.flatMap(name => {shorten})"
     texts = run(module, f"({shorten_all})({{ field: {{ name: id => id }} }})")
     assert all(each.endswith("🔥…") for each in texts), texts
+
+
+DRAWN_WIDTHS = """(name => {
+    const svg = document.querySelector("main").appendChild(
+        document.createElementNS("http://www.w3.org/2000/svg", "svg"));
+    document.querySelector("main").classList.remove("empty");
+    const drawn = line => {
+        const text = svg.appendChild(document.createElementNS(svg.namespaceURI, "text"));
+        text.textContent = line;
+        return text.getComputedTextLength();
+    };
+    return [ROOMS];
+})"""
+
+
+@pytest.mark.parametrize(
+    "name", ["W" * 40, "HEIZUNGSKELLER WESTWAND MITTE MUM", "щ" * 30, "\uff37" * 30]
+)
+def test_names_with_wide_letters_are_shortened_to_their_room(run, name):
+    """Otherwise, they cover other names, or are cut at the edge of the picture."""
+    label = """...m.linesOf(name).map(line => {
+        const space = new m.LabelSpace(999, 500, []);
+        space.place([500, 250, 10], [line]);
+        const [left, , right] = space.taken[0];
+        return [drawn(line), Math.min(right - left, 160)];
+    })"""
+    timeline = """[drawn(m.Timeline.prototype.shortName.call(
+        { left: 152, snapshot: { field: { name: id => id } } }, name)), 144]"""
+    for module, rooms in (("labels", label), ("timeline", timeline)):
+        script = DRAWN_WIDTHS.replace("ROOMS", rooms)
+        for width, room in run(module, f"{script}({json.dumps(name)})"):
+            assert 60 < width <= room
 
 
 def test_names_from_right_to_left_do_not_reverse_the_numbers_that_follow(run):

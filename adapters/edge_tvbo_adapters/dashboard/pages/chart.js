@@ -1,6 +1,6 @@
 // The chart over time: the hot spot's and a chosen sensor's estimate with its 90 % band, readings, the threshold, and marks.
 
-import { clock, digitsFor, digitsOf, html, isNumber, moment, number, plural, quantity, redraw, svg } from "./draw.js";
+import { clock, digitsFor, digitsOf, html, isNumber, moment, number, plural, quantity, redraw, svg, textWidth } from "./draw.js";
 import { alertSpans, drawMarks, lanesOf, marksOf } from "./marks.js";
 import { quantile } from "./quantiles.js";
 
@@ -189,7 +189,7 @@ function hotspotLane({ field }, points, x, end, gap, left, top) {
       const [begin, width] = [x(from), x(to) - x(from)];
       const name = field.name(hotspot);
       const block = svg("rect", { class: `period ${k % 2 ? "odd" : "even"}`, x: begin, width: Math.max(1, width - 1), y: top, height: 16 }, svg("title", {}, name));
-      return width > 6.6 * name.length + 8 ? [block, svg("text", { class: "period-name", x: begin + width / 2, y: top + 12, "text-anchor": "middle" }, name)] : [block];
+      return width > textWidth(name) + 8 ? [block, svg("text", { class: "period-name", x: begin + width / 2, y: top + 12, "text-anchor": "middle" }, name)] : [block];
     }),
   ];
 }

@@ -63,8 +63,19 @@ export const isolate = (text) => text.replace(NAMES, "\u2068$&\u2069");
 // A name from right to left as a whole, with its digits and marks.
 export const isolateName = (name) => (name.search(NAMES) < 0 ? name : `\u2068${name}\u2069`);
 
-// The first `size` code units of a text, without half of an emoji at their end.
-export const beginOf = (text, size) => text.slice(0, size).replace(/[\ud800-\udbff]$/, "");
+const pen = document.createElement("canvas").getContext("2d");
+pen.font = `650 11px ${getComputedStyle(document.body).fontFamily}`; // the boldest text in the pictures
+
+// The width of a text in a picture, in px.
+export const textWidth = (text) => pen.measureText(text).width;
+
+// A text, or its beginning with an ellipsis if the text is wider than `width` px. An emoji is not cut into halves.
+export function shortened(text, width) {
+  let shown = text;
+  for (let size = text.length - 1; size > 0 && textWidth(shown) > width; size--)
+    shown = `${text.slice(0, size).replace(/[\ud800-\udbff]$/, "")}…`;
+  return shown;
+}
 
 export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 

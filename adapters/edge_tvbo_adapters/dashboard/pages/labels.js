@@ -1,8 +1,8 @@
 // Labels of the map: each is placed beside its disc, where it covers neither a disc nor another label.
 
-import { beginOf } from "./draw.js";
+import { shortened, textWidth } from "./draw.js";
 
-const CHARACTER = 7; // px, an average character
+const MAX_WIDTH = 156; // px of a name
 export const LINE = 13; // px of a line
 
 export class LabelSpace {
@@ -14,7 +14,7 @@ export class LabelSpace {
   // Reserves a place for the label of a disc, and returns the middle of this place; null if no place is free. With `must`, the best
   // place is used even if it is not free.
   place([x, y, r], lines, must = false) {
-    const half = (Math.max(...lines.map((each) => each.length)) * CHARACTER) / 2 + 2, tall = (lines.length * LINE) / 2;
+    const half = Math.max(...lines.map(textWidth)) / 2 + 2, tall = (lines.length * LINE) / 2;
     const inside = Math.max(half, Math.min(x, this.width - half)); // beside the edge, a label is shifted inwards
     const [below, above, right, left] = [y + r + tall + 1, y - r - tall - 1, x + r + half + 2, x - r - half - 2];
     const places = [[inside, below], [inside, above], [right, y], [left, y], [right, below - tall], [left, below - tall], [right, above + tall], [left, above + tall],
@@ -39,7 +39,7 @@ export class LabelSpace {
 // A name in one line, or in two if it is long; a word that fits no line is shortened.
 export function linesOf(name) {
   const parts = name.length > 13 && name.includes(" ") ? halves(name) : [name];
-  return parts.map((each) => (each.length > 22 ? `${beginOf(each, 21)}…` : each));
+  return parts.map((each) => shortened(each, MAX_WIDTH));
 }
 
 function halves(name) {

@@ -1,9 +1,8 @@
 // The timeline: the selected sensors from left to right, with one line for each sensor.
 
-import { beginOf, html, isNumber, moment, number, plural, quantity, redraw, svg } from "./draw.js";
+import { html, isNumber, moment, number, plural, quantity, redraw, shortened, svg, textWidth } from "./draw.js";
 
 const TOP = 20, BOTTOM = 22; // px, margins of the chart
-const CHARACTER = 7; // px, of a sensor's name
 
 export class Timeline {
   constructor(box, note, seek) {
@@ -14,8 +13,9 @@ export class Timeline {
   draw(snapshot, scale, digits) {
     Object.assign(this, { snapshot, scale, digits });
     const width = Math.max(280, Math.round(this.box.clientWidth));
-    const longest = Math.max(...snapshot.field.sensors.map((id) => snapshot.field.name(id).length));
-    this.left = Math.min(CHARACTER * longest + 12, 0.47 * width); // px, for the names
+    if (this.field !== snapshot.field) this.widest = Math.max(...snapshot.field.sensors.map((id) => textWidth(snapshot.field.name(id))));
+    this.field = snapshot.field;
+    this.left = Math.min(this.widest + 12, 0.47 * width); // px, for the names
     const fitting = Math.max(20, Math.floor((width - this.left) / 9));
     const selections = snapshot.allSelections ?? snapshot.selections.slice(-fitting);
     const open = selections.slice(-2); // a message may change both
@@ -52,8 +52,7 @@ export class Timeline {
   }
 
   shortName(sensor) {
-    const name = this.snapshot.field.name(sensor), fitting = Math.floor((this.left - 12) / CHARACTER);
-    return name.length > fitting + 1 ? `${beginOf(name, fitting)}…` : name;
+    return shortened(this.snapshot.field.name(sensor), this.left - 12);
   }
 
   currentInterval(selections, { x, columnWidth, height }) {

@@ -39,7 +39,7 @@ SseEvent = tuple[str, Any]  # a server-sent event: its name, and the document to
 
 
 class OtherFields(ValueError):
-    """Error for a health report of a daemon whose fields are not those of the dashboard."""
+    """Error for a health report in which a field is missing, or is new to the dashboard."""
 
 
 class BrokerConnection(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class ConnectionState(msgspec.Struct, frozen=True):
     broker: BrokerConnection
     daemon: str | None  # "online" or "offline"; None before the first status arrives
     health: Health | None  # the daemon's health; None before it arrives
-    outdated: bool = False  # whether fields, sensors or units of the daemon are not those known
+    outdated: bool = False  # whether the daemon has other fields, sensors or units
 
 
 class View(msgspec.Struct, frozen=True):
@@ -95,6 +95,7 @@ class DashboardState:
         self._is_outdated = False
         self._unfit: set[str] = set()  # topics whose last message does not fit, and may be old
         self._health: Health | None = None
+        self._first_fields: frozenset[str] | None = None  # of the daemon, in its first health
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 
     @property
@@ -190,9 +191,8 @@ class DashboardState:
                 self._daemon = "online" if payload == b"online" else "offline"
             case ["health"]:
                 self._health = msgspec.json.decode(payload, type=Health) if payload else None
-                if self._health and (others := self._health.fields.keys() ^ self.fields.keys()):
-                    text = f"only one of daemon and dashboard has {listed(sorted(others))}"
-                    raise OtherFields(text)
+                if self._health:
+                    self._check_fields(frozenset(self._health.fields))
             case ["event"]:
                 return [_add_notice(None, self._notices, payload)]
             case [name, "event"]:
@@ -205,6 +205,17 @@ class DashboardState:
                     field.clear(level)
                 return [("field", {"field": name, **field.changed_by(level)})]
         return [("connections", self.connections())]
+
+    def _check_fields(self, names: frozenset[str]) -> None:
+        """Raise `OtherFields` if the daemon lacks a field of the dashboard, or has added one.
+
+        `names` are the daemon's fields. The dashboard may have fewer fields than the daemon on
+        purpose, so the fields of the first health report are not new.
+        """
+        if self._first_fields is None:
+            self._first_fields = names
+        if others := (names ^ self.fields.keys()) - (names & self._first_fields):
+            raise OtherFields(f"only one of daemon and dashboard has {listed(sorted(others))}")
 
 
 def _add_notice(field: str | None, notices: deque[Notice], payload: bytes) -> SseEvent:

@@ -1108,31 +1108,37 @@ def test_prediction_of_each_sensor_is_its_own_after_a_sensor_was_removed(run):
     assert run("snapshot", script) == [20.0, 30.0, 25.0]
 
 
-BEYOND = """((objective, alert) => {
+BEYOND = """((objective, has_model, alert) => {
     const field = { sensors: ["a", "b", "c"], names: {}, unit: "", decimals: 2, threshold: 22, objective,
-                    has_model: true, name: id => id, plainName: id => id };
+                    has_model, name: id => id, plainName: id => id };
     const data = { selections: [], notices: [], hotspot: null, posterior: null, prediction: null,
                    decision: null, name: "heat", alert };
     return m.liveSnapshot(field, data, null, 0).sensors.filter(each => each.beyond).map(each => each.id);
 })"""  # noqa: E501 - lines of a page
 
 
+@pytest.mark.parametrize("has_model", [True, False], ids=["model", "no-model"])
 @pytest.mark.parametrize(
     ("objective", "value", "readings", "beyond"),
     [
-        ("max", 18.1, {"b": 22.6}, ["b"]),
-        ("min", 25.9, {"b": 21.4}, ["b"]),
-        ("max", 22.1, {"b": 22.6}, ["a", "b"]),
-        ("min", 21.9, {"b": 21.4}, ["a", "b"]),
-        ("max", 21.9, {}, ["a"]),
+        ("max", 18.1, {"b": 22.6}, "b"),
+        ("min", 25.9, {"b": 21.4}, "b"),
+        ("max", 22.1, {"b": 22.6}, "ab"),
+        ("min", 21.9, {"b": 21.4}, "ab"),
+        ("max", 22.1, {}, "a"),
+        ("max", 21.9, {}, ""),
+        ("max", 21.9, {"b": 21.8, "c": 22.6}, "c"),
+        ("min", 22.1, {"b": 22.2, "c": 21.4}, "c"),
     ],
 )
-def test_hot_spot_is_beyond_the_threshold_only_if_its_estimate_says_so(
-    run, objective, value, readings, beyond
+def test_sensors_beyond_the_threshold_are_those_whose_values_are(
+    run, has_model, objective, value, readings, beyond
 ):
-    """An alert that only a reading causes also names the hot spot, which may be another sensor."""
+    """An alert lasts until its release level. Its hot spot, always named, may not cause it."""
     alert = {"active": True, "sensor": "a", "value": value, "threshold": 22.0, "readings": readings}
-    assert run("snapshot", f"{BEYOND}({json.dumps(objective)}, {json.dumps(alert)})") == beyond
+    arguments = ", ".join(map(json.dumps, (objective, has_model, alert)))
+    expected = [each for each in beyond if has_model or each != "a"]  # "a" has only an estimate
+    assert run("snapshot", f"{BEYOND}({arguments})") == expected
 
 
 OF_CONTROLLER = """((field, decision, mean, std) => {

@@ -28,15 +28,15 @@ export function liveSnapshot(field, data, connections, now) {
   const hasAlert = isNumber(field.threshold); // a broker retains the document of a former alert for ever
   const alert = hasAlert && data.alert?.active ? data.alert : null;
   const threshold = hasAlert ? data.alert?.threshold ?? field.threshold : null; // a command may have set another
-  if (alert) for (const id of sensorsBeyond(alert, snapshot.sign)) snapshot.sensor(id).beyond = true;
+  if (alert) for (const id of sensorsBeyond(alert, snapshot)) snapshot.sensor(id).beyond = true;
   const alertOver = data.alert?.active === false && data.alert.since ? Date.parse(data.alert.since) : null;
   return Object.assign(snapshot, { live: true, paused: Boolean(health?.paused), hotspot, alert, alertOver, threshold, notices: data.notices });
 }
 
-// The sensors whose readings cause an alert, and the hot spot if its estimate is beyond the threshold, or causes the alert.
-function sensorsBeyond({ readings, sensor, value, threshold }, sign) {
-  const ids = Object.keys(readings);
-  return !ids.length || sign * (value - threshold) > 0 ? [...ids, sensor] : ids;
+// The sensors with a reading or an estimate beyond the threshold. An alert lasts longer, until the values are beyond its release level.
+function sensorsBeyond({ readings, sensor, value, threshold }, { field, sign }) {
+  const values = [...Object.entries(readings), ...(field.has_model ? [[sensor, value]] : [])];
+  return values.filter(([, each]) => sign * (each - threshold) > 0).map(([id]) => id);
 }
 
 // Returns a function that returns the value of a column of a posterior for a sensor; null if it is unknown.

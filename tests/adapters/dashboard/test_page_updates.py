@@ -938,6 +938,28 @@ def test_names_with_wide_letters_are_shortened_to_their_room(run, name):
             assert 60 < width <= room
 
 
+MEASUREMENTS_OF_SECOND_DRAWING = """(() => {
+    const [box, legend, note] = ["div", "div", "p"].map(tag => document.createElement(tag));
+    const field = { id: "f", sensors: ["kitchen", "hall"], positions: [[0, 0], [9, 9]], unit: "",
+                    has_model: true, name: id => id };
+    const sensors = field.sensors.map(id => ({ id, name: id, mean: 20, std: 1 }));
+    const scale = { low: 0, high: 1, digits: 0, colour: () => "red" };
+    const plan = new m.FloorPlan(box, legend, note, () => {});
+    const draw = () => plan.draw({ field, sensors, sign: 1, extreme: "" }, { scale, maxStd: 1, digits: 1 });
+    draw();
+    const { prototype } = CanvasRenderingContext2D, { measureText } = prototype;
+    let count = 0;
+    prototype.measureText = function(text) { count += 1; return measureText.call(this, text); };
+    draw();
+    return [count, plan.labels.textContent];
+})()"""  # noqa: E501 - lines of a page
+
+
+def test_names_on_the_map_are_measured_once(run):
+    """A page is drawn each second, and a long name is measured many times to shorten it."""
+    assert run("floor_plan", MEASUREMENTS_OF_SECOND_DRAWING) == [0, "kitchenhall"]
+
+
 def test_names_from_right_to_left_do_not_reverse_the_numbers_that_follow(run):
     text = "סלון גדול: 23.4 ± 0.6 °C; next is غرفة with 22"
     isolated = (

@@ -39,6 +39,7 @@ export class FloorPlan {
     const names = field.sensors.map(field.name), short = shortNames(names);
     this.namesInside = Math.max(...short.map((each) => each.length)) * 3.2 + 1.6 <= this.radius;
     this.names = this.namesInside ? short : names;
+    this.lines = this.names.map(linesOf); // measured once, because the map is drawn each second
     this.root = svg("svg", {
       viewBox: `0 0 ${width} ${geometry.height}`, height: geometry.height, role: "listbox",
       "aria-label": this.placing
@@ -130,7 +131,7 @@ export class FloorPlan {
     const states = [isSelected ? "selected" : "", isHotspot ? this.snapshot.extreme : ""].filter(Boolean);
     const rank = states.length ? 2 : problems.length ? 1 : 0;
     const isNamed = !this.namesInside && (rank || this.names.length <= MAX_NAMES);
-    return { k, rank, name: isNamed ? linesOf(this.names[k]) : [], words: [states.join(" · "), ...problems].filter(Boolean) };
+    return { k, rank, name: isNamed ? this.lines[k] : [], words: [states.join(" · "), ...problems].filter(Boolean) };
   }
 
   drawLegend() {

@@ -215,6 +215,17 @@ def test_symbols_of_a_sensor_at_the_edge_of_the_map_are_not_cut(page, home):
     assert page.script(IS_PEAK_DRAWN)
 
 
+SHOW_OTHER_DAY = """
+const at = "2026-11-24T08:00:00Z", model = { observations: 1, resets: 0 };
+const decision = { interval: 0, at, expires_at: at, sensor: "attic", reason: "explore", text: "",
+    mean: 20, std: 1, ucb: 22, unit: "°C", factors: [], earlier: [], ineligible: {}, model };
+const frames = [{ decision, ending: null, value: null, hotspot: null, readings: {} }];
+const day = { day: "2026-11-24", days: ["2026-11-24"], frames, before: [], notices: [] };
+window.fetch = async () => ({ ok: true, json: async () => ({ ...day, complete: arguments[0] }) });
+location.hash = new URLSearchParams({ field: "temperature", day: "2020-01-01", n: arguments[0] });
+"""
+
+
 @pytest.mark.slow  # it starts a dashboard
 def test_page_says_that_the_browser_cannot_read_the_plan(page, shared, tmp_path):
     (tmp_path / "home.toml").write_text(CONFIG)
@@ -225,6 +236,10 @@ def test_page_says_that_the_browser_cannot_read_the_plan(page, shared, tmp_path)
     open_map(page, dashboard)
     for mode in ("live", "replay", "live"):
         page.click(mode)
+        page.wait_for_text("zone", "The browser cannot read the plan image.")
+    for complete, words in ((False, "The history cannot be read"), (True, "2020-01-01 is not")):
+        page.script(SHOW_OTHER_DAY, complete)
+        page.wait_for_text("zone", words)
         page.wait_for_text("zone", "The browser cannot read the plan image.")
 
 

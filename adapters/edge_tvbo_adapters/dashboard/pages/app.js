@@ -242,14 +242,18 @@ async function loadDay(date) {
   }));
   const unreadable = "The history cannot be read; the dashboard's log shows the reason";
   if (!day.frames.length) day.problem ??= day.complete ? "No day is recorded yet." : `${unreadable}.`;
-  else if (!day.complete) setText(byId("zone"), `Times are in UTC. ${unreadable}. The page shows what the dashboard received since its start.`);
-  else if (date && date !== day.day) setText(byId("zone"), `Times are in UTC. ${date} is not one of the days that can be replayed; the page shows ${day.day}.`);
+  else if (!day.complete) writeZone("UTC", `${unreadable}. The page shows what the dashboard received since its start.`);
+  else if (date && date !== day.day) writeZone("UTC", `${date} is not one of the days that can be replayed; the page shows ${day.day}.`);
   page.day = day;
   redraw(byId("day"), JSON.stringify([page.field, day.days]), () => day.days.map((each) => html("option", { value: each }, each)));
   byId("day").value = day.day;
   byId("slider").max = Math.max(0, day.frames.length - 1);
   seek(0);
 }
+
+// Writes the time zone of the page, and why something is not shown.
+const writeZone = (zone, problem) =>
+  setText(byId("zone"), [`Times are in ${zone}.`, problem, page.planProblem].filter(Boolean).join(" "));
 
 async function fetchDay(date) {
   const query = new URLSearchParams({ field: page.field, ...(date ? { day: date } : {}) });
@@ -297,8 +301,7 @@ async function show(mode, date) {
   set(byId("live"), { "aria-pressed": mode === "live" });
   set(byId("replay"), { "aria-pressed": mode === "replay" });
   byId("transport").hidden = mode === "live";
-  const zone = mode === "live" ? `the time zone of this browser, ${Intl.DateTimeFormat().resolvedOptions().timeZone}` : "UTC";
-  setText(byId("zone"), `Times are in ${zone}.${page.planProblem}`);
+  writeZone(mode === "live" ? `the time zone of this browser, ${Intl.DateTimeFormat().resolvedOptions().timeZone}` : "UTC");
   if (mode === "replay") await loadDay(date);
   else draw();
 }
@@ -326,7 +329,7 @@ async function loadPlan(plan) {
     await image.decode();
     floorPlan.image = { url: image.src, width: plan.width, height: (plan.width * image.naturalHeight) / image.naturalWidth };
   } catch {
-    page.planProblem = " The browser cannot read the plan image.";
+    page.planProblem = "The browser cannot read the plan image.";
   }
 }
 

@@ -681,6 +681,12 @@ def test_labels_of_the_value_axis_are_not_cut(page, address, publish):
     page.save_screenshots("wide-labels")
 
 
+POINTED = """
+const area = document.querySelector("#course-box .pointer-area");
+return area?.dispatchEvent(new PointerEvent("pointermove", { clientX: 0 }));
+"""
+
+
 @pytest.mark.parametrize("field", ["no_model"])
 def test_field_whose_policy_has_no_model_shows_readings_but_no_estimates(page, address, publish):
     scheduled = {"mean": 21.0, "std": 2.0, "ucb": 21.0, "reason": "scheduled"}
@@ -698,6 +704,13 @@ def test_field_whose_policy_has_no_model_shows_readings_but_no_estimates(page, a
     page.wait_for_text("course-note", "Dots are readings.")
     for part in ("course-note", "course-legend", "legend", "course-box"):
         assert "estimate" not in page.text(part) and "Hot spot" not in page.text(part)
+    page.script("document.querySelector('#plan .place').dispatchEvent(new Event('click'))")
+    page.wait_for_text("course-legend", "node-1")
+    wait_for(
+        lambda: page.script(POINTED) and "chosen sensor: reading 27.35" in page.text("course-note")
+    )
+    assert "estimate" not in page.text("course-note")
+    assert page.script("return document.querySelector('#course-legend :is(.band, .line)')") is None
     page.save_screenshots("no-model")
 
 

@@ -210,7 +210,8 @@ export function hotspotPeriods(points, end, gap) {
 
 function legend({ field, extreme }, chosen) {
   const key = (...shapes) => svg("svg", { width: 26, height: 14, viewBox: "0 0 26 14", "aria-hidden": "true" }, ...shapes);
-  const sample = (kind) => key(svg("rect", { class: `band ${kind}`, width: 26, height: 12, y: 1 }), svg("line", { class: `line ${kind}`, x2: 26, y1: 7, y2: 7 }), svg("circle", { class: `dots ${kind}`, cx: 13, cy: 7, r: 2.6 }));
+  const estimate = (kind) => (field.has_model ? [svg("rect", { class: `band ${kind}`, width: 26, height: 12, y: 1 }), svg("line", { class: `line ${kind}`, x2: 26, y1: 7, y2: 7 })] : []);
+  const sample = (kind) => key(...estimate(kind), svg("circle", { class: `dots ${kind}`, cx: 13, cy: 7, r: 2.6 }));
   return [
     ...(field.has_model ? [html("span", {}, sample("hottest"), `sensor with the ${extreme} estimate`)] : []),
     ...(chosen ? [html("span", {}, sample("chosen"), field.name(chosen))] : []),
@@ -231,8 +232,8 @@ function summary({ field, extreme, live, now }, points, chosen, digits) {
 function pointText({ field, live, now }, { at, hotspot, hottest, chosen, sensor, value }, digits) {
   const estimate = (mean, std, exact) => `${quantity(mean, exact, field.unit)} (${[-Z90, Z90].map((z) => number(quantile(field, mean, std, z), exact)).join(" to ")})`;
   const band = ({ mean, std, reading }) => [
-    isNumber(mean) ? estimate(mean, std, digitsFor(std, digits)) : "estimate unknown",
-    isNumber(reading) ? `reading ${number(reading, digits)}` : ""].filter(Boolean).join(", ");
+    isNumber(mean) ? estimate(mean, std, digitsFor(std, digits)) : field.has_model ? "estimate unknown" : "",
+    isNumber(reading) ? `reading ${number(reading, digits)}` : ""].filter(Boolean).join(", ") || "no reading";
   const parts = [hotspot ? `hot spot ${field.name(hotspot)}: ${band(hottest)}` : "", chosen ? `chosen sensor: ${band(chosen)}` : "",
     isNumber(value) && sensor !== hotspot ? `${field.name(sensor)} replied ${number(value, digits)}` : ""];
   return `${moment(at, { live, now }, true)}: ${parts.filter(Boolean).join("; ")}`;

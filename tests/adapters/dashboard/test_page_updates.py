@@ -225,6 +225,24 @@ def test_page_does_not_count_replies_that_are_not_published(page, address, publi
     assert "Colours" not in page.text("timeline-note")
 
 
+TIMED_OUT_IN_REPLAY = """(endings => {
+    const at = "2026-11-24T08:00:00Z", model = { observations: 1 }, id = "a";
+    const field = { sensors: [id], is_published: false, has_model: true, name: id => id };
+    const frames = endings.map(() => ({ decision: { at, model, sensor: id }, readings: {} }));
+    const selections = endings.map(ending => ({ at, sensor: id, activated: true, ending, earlier: [] }));
+    const day = { frames, selections, notices: [], before: [] };
+    return m.recordedSnapshot(field, day, endings.length - 1).sensor(id).timedOut;
+})"""  # noqa: E501 - lines of a page
+
+
+@pytest.mark.parametrize(
+    ("endings", "count"), [([None, None], None), ([None, "missed"], 1), (["answered"], 0)]
+)
+def test_replay_does_not_count_replies_that_are_not_published(run, endings, count):
+    """Without a history, a day has only what was published; a history has all results."""
+    assert run("snapshot", f"{TIMED_OUT_IN_REPLAY}({json.dumps(endings)})") == count
+
+
 def test_intervals_whose_result_was_missed_are_counted(page, address, publish):
     for interval in range(4):
         at = f"2026-11-24T08:00:0{interval}Z"

@@ -17,8 +17,7 @@ export function liveSnapshot(field, data, connections, now) {
     return { mean, std, last, age: age === null ? null : age + elapsed, predicted };
   });
   const health = connections?.health?.fields?.[data.name];
-  const snapshot = build(field, data.selections, data.decision, estimates, now);
-  if (!field.is_published) for (const sensor of snapshot.sensors) sensor.timedOut = null; // replies are published with the estimates
+  const snapshot = build(field, data.selections, data.decision, estimates, now, field.is_published);
   for (const id of health?.suspects ?? []) snapshot.sensor(id).unresponsive = true;
   for (const [id, fault] of Object.entries(health?.faulty ?? {})) snapshot.sensor(id).fault = fault;
   for (const [id, reading] of Object.entries(health?.implausible ?? {})) snapshot.sensor(id).implausible = reading;
@@ -56,7 +55,7 @@ export function recordedSnapshot(field, day, index) {
   });
   const end = index + 1 < day.frames.length ? Date.parse(day.frames[index + 1].decision.at) : Infinity;
   const notices = day.notices.filter((each) => Date.parse(each.at) < end);
-  const snapshot = build(field, selections, frame.decision, estimates, now);
+  const snapshot = build(field, selections, frame.decision, estimates, now, field.is_published || selections.some((each) => each.ending));
   const hotspot = field.has_model ? frame.hotspot ?? snapshot.hotspot : null;
   Object.assign(snapshot, { live: false, paused: false, hotspot, alert: null, threshold: field.threshold, notices, allNotices: day.notices, index, allSelections: day.selections });
   for (const notice of [...day.before, ...notices]) applyNotice(snapshot, notice, selections);
@@ -77,8 +76,9 @@ function applyNotice(snapshot, { event, sensor: id, text, at }, selections) {
   }
 }
 
-// `estimates`, by sensor: mean, std, last reading, its age, and `predicted`, the mean and std before the reply.
-function build(field, selections, decision, estimates, now) {
+// `estimates`, by sensor: mean, std, last reading, its age, and `predicted`, the mean and std before the reply. `hasReplies`: whether the
+// replies are known. They are published with the estimates, and a history contains them.
+function build(field, selections, decision, estimates, now, hasReplies) {
   const sign = field.objective === "min" ? -1 : 1;
   const nextId = decision?.runner_up ?? null; // null if the decision compared no bounds of the same width
   const stated = new Map(nextId ? [[decision.sensor, decision.ucb], [nextId, decision.runner_up_ucb]] : []);
@@ -89,7 +89,7 @@ function build(field, selections, decision, estimates, now) {
     const estimate = field.has_model ? {} : { mean: null, std: null }; // what is published without a model is the prior
     const bound = nextId && isNumber(mean) && isNumber(std) ? stated.get(id) ?? quantile(field, mean, std, sign * decision.width) : null;
     const problems = { unresponsive: false, fault: null, implausible: null, ignored: false, lowBattery: false, beyond: false };
-    return { id, name: field.name(id), ...estimates[k], ...estimate, bound, activated, timedOut, ...problems };
+    return { id, name: field.name(id), ...estimates[k], ...estimate, bound, activated, timedOut: hasReplies ? timedOut : null, ...problems };
   });
   const byId = new Map(sensors.map((each) => [each.id, each]));
   const ranked = sensors.filter((each) => isNumber(each.mean)).sort((a, b) => sign * (b.mean - a.mean));

@@ -92,4 +92,4 @@ class RequestHandler:
             for arm in range(len(state.sensors)):
                 state.faults.forget(arm)
         state.last_reset = rfc3339(at)
-        return [state.notice("model-reset", at)]
+        return [state.notice("model-reset", at), *state.update_alert(at)]

@@ -30,6 +30,7 @@ from edge_tvbo.messages.events import (
 )
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import decode_snapshot
+from edge_tvbo.models.structure import prior_structure
 from edge_tvbo.policy import make_policy
 
 NAMES = ("a", "b", "c")
@@ -49,6 +50,23 @@ def field_of(objective="max", log1p_scale=None, correlation=0.5, noise=0.01):
         scale=2.0,
         objective=objective,
         log1p_scale=log1p_scale,
+    )
+
+
+@cache
+def fitted_field():
+    """Return a field whose model is fitted: it has estimates even without a reading."""
+    field = field_of()
+    structure = prior_structure(field.kernel, STEP)
+    course = np.outer(np.cos(np.arange(24)), structure.spread)
+    return SensorField(
+        NAMES,
+        field.kernel,
+        field.noise_variance,
+        unit="°C",
+        center=20.0,
+        scale=2.0,
+        structure=replace(structure, course=course, rows=72),
     )
 
 
@@ -194,14 +212,29 @@ def test_min_is_the_mirror_image_of_max(readings):
         assert read(one, NAMES[arm], value, n) == read(other, NAMES[arm], 40.0 - value, n)
 
 
-@given(
-    st.lists(
-        st.one_of(
-            st.tuples(st.sampled_from(NAMES), st.floats(18, 26)),
-            st.sampled_from(["interval", "reset", "ignore", "use"]),
-        ),
-        max_size=40,
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(NAMES), st.floats(18, 26)),
+        st.sampled_from(["interval", "reset", "ignore", "use"]),
     ),
+    max_size=40,
+)
+
+
+def event_of(step, at):
+    match step:
+        case "interval":
+            return IntervalElapsed(at)
+        case "reset":
+            return ResetRequested(at)
+        case "ignore" | "use":
+            return IgnoreRequested("b", step == "ignore", at)
+        case sensor, value:
+            return Reading(sensor, value, at, at)
+
+
+@given(
+    STEPS,
     st.sampled_from(
         [("tv-gp-ucb", None), ("et-gp-ucb", True), ("et-gp-ucb", False), ("auto", None)]
     ),
@@ -211,15 +244,7 @@ def test_events_alternate_and_agree_with_the_state_before_and_after_restarts(ste
     controller, active = controller_of(policy=name, keep_last=keep_last), False
     for n, step in enumerate(steps):
         at = 10.0 * n
-        match step:
-            case "interval":
-                event = IntervalElapsed(at)
-            case "reset":
-                event = ResetRequested(at)
-            case "ignore" | "use":
-                event = IgnoreRequested("b", step == "ignore", at)
-            case sensor, value:
-                event = Reading(sensor, value, at, at)
+        event = event_of(step, at)
         other = started(policy=name, keep_last=keep_last)
         other.restore(controller.snapshot())
         events = alerts(controller.handle(event))
@@ -230,6 +255,23 @@ def test_events_alternate_and_agree_with_the_state_before_and_after_restarts(ste
         state = controller.alert(at)
         assert (state is not None and state.active) is active or state is None
         assert (controller.health().alert is not None) <= active
+
+
+@pytest.mark.parametrize("policy", ["auto", "kalman-ucb"])
+@given(STEPS)
+def test_the_alert_of_a_fitted_model_agrees_with_its_own_numbers(policy, steps):
+    """A fitted model has an estimate after a reset, too, so an alert need not await a reading."""
+    controller = controller_of(policy=policy, field=fitted_field())
+    for n, step in enumerate(steps):
+        controller.handle(event_of(step, 10.0 * n))
+        state = controller.alert(10.0 * n)
+        if state is None:  # the course of the field is at its mean
+            continue
+        if state.active:
+            assert state.readings or state.value >= state.release or state.probability >= 0.9
+        else:
+            assert not state.readings
+            assert state.probability <= 0.9
 
 
 @given(

@@ -184,13 +184,14 @@ class AlertNotices:
     def _causes(self) -> dict[str, float]:
         """Return the last readings of the sensors that cause the alert, rounded.
 
-        Ignored sensors, and sensors whose readings are not used, are left out, even if the monitor
-        of the alert still counts them among the causes.
+        These sensors are left out, even if the monitor of the alert still counts them among the
+        causes: ignored and excluded sensors, and sensors whose last reading may be in another unit.
+        A sensor that may be stuck is not left out, because it repeats the reading that was used.
         """
         sensors, values = self._field.sensors, self._readings.values
         digits, hidden = self._quantities.digits, self._hotspots.hidden()
         beyond = [arm for arm in self.monitor.arms_beyond() if not hidden[arm]]
-        arms = [arm for arm in beyond if not self._faults.is_unused(arm)]
+        arms = [arm for arm in beyond if not self._faults.may_use_other_unit(arm)]
         return {sensors[arm]: round(values[arm], digits) + 0.0 for arm in arms}  # no minus zero
 
     def _most_extreme(self, readings: dict[str, float]) -> dict[str, float]:

@@ -243,6 +243,10 @@ class FaultDetector:
         """Return whether the last reading of `arm` is not used, because `arm` may be faulty."""
         return self._excludes and (arm in self._faulty or self._is_doubtful(arm))
 
+    def may_use_other_unit(self, arm: int) -> bool:
+        """Return whether the last reading of `arm` is not used, because it fits another unit."""
+        return self._excludes and self._evidence[arm].unit_count > 0
+
     def _is_doubtful(self, arm: int) -> bool:
         """Return whether there is some evidence that `arm` is stuck or sends another unit.
 

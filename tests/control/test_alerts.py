@@ -536,6 +536,28 @@ def test_alert_of_a_silent_sensor_stays_until_it_is_ignored():
     assert alerts(controller.handle(IgnoreRequested("b", True, 2e4))) == ["alert-over"]
 
 
+@pytest.mark.parametrize("repeats", range(2, 9))
+def test_alert_names_a_sensor_that_repeated_its_reading_before_it_fell_silent(repeats):
+    """Whether the sensor is stuck is still unknown, but its reading has begun the alert."""
+    names = tuple("abcdef")
+    field = SensorField(names, np.eye(6) / 2 + 0.5, 0.01, unit="°C", center=20.0, scale=2.0)
+    controller = controller_of(field=field)
+    for n in range(1, 60):
+        controller.handle(IntervalElapsed(n * STEP))
+        for arm, name in enumerate(names):
+            value = 20.0 + (7 * n + 5 * arm) % 23 / 50  # no sensor repeats a reading
+            if name == "b" and n >= 30:
+                value = 24.5
+            if name != "b" or n < 30 + repeats:
+                read(controller, name, value, n * STEP + 1 + arm)
+        state = controller.alert(n * STEP + 10)
+        if n < 30 or "b" in controller.health().faulty:
+            assert not state.active
+        else:
+            assert state.readings == {"b": 24.5}
+            assert state.text == "Alert for values above 24 °C, until 23 °C: b sent 24.5 °C"
+
+
 def test_alert_with_a_new_threshold_does_not_name_an_ignored_sensor_after_a_reload():
     before = controller_of(AlertSettings(threshold=30.0))
     read(before, "a", 31.0, 1.0)

@@ -12,6 +12,8 @@ from edge_tvbo.daemon.clock import Clock
 from edge_tvbo.messages.commands import MIN_REPLY_SHARE, Activate, Command, Recommend, Record
 from edge_tvbo.messages.events import DeadlineElapsed, DowntimeElapsed, Event, IntervalElapsed
 
+MAX_ROUNDING_S = 1e-3  # a smaller difference of two times is a rounding error
+
 
 class AwaitedReply(msgspec.Struct, frozen=True):
     """A field's pending deadline for replies, which survives a restart or a reload."""
@@ -127,7 +129,7 @@ class Scheduler:
         for name, timer in self._timers.items():
             now = self._clock.elapsed()
             if timer.deadline <= now:
-                timer.deadline = inf
+                timer.end_wait(now)
                 yield name, DeadlineElapsed(timer.activated_in, self._clock.wall(now))
             if timer.next_interval() <= self._clock.elapsed():
                 yield from ((name, event) for event in timer.begin(self._clock))
@@ -146,7 +148,7 @@ class Scheduler:
             case Record(interval=interval) if interval == timer.activated_in:
                 timer.awaited -= 1
                 if timer.awaited <= 0:
-                    timer.deadline = inf
+                    timer.end_wait(self._clock.elapsed())
             case _:
                 pass
 
@@ -167,9 +169,11 @@ class _FieldTimer:
     """One field's next interval and pending deadline, as times of `clock.elapsed`.
 
     A pending deadline is handled before the next interval begins. So a late deadline delays the
-    start of the next interval. The delay is bounded even if users activate several sensors in the
-    same interval: see `max_deadline`. In a replay, the delay is not bounded: each sensor has the
-    minimum time to reply, and the clock is turned back afterwards.
+    start of the next interval: it begins when the wait for the reply ends, so that its sensor has
+    the whole time to reply. Later intervals are not delayed, unless their sensors reply so late.
+    The delay is bounded even if users activate several sensors in the same interval: see
+    `max_deadline`. In a replay, the delay is not bounded: each sensor has the minimum time to
+    reply. But the wall time stops and the clock is turned back, so the delay is not visible.
     """
 
     def __init__(self, interval: float | None, first: float, left: float) -> None:
@@ -178,6 +182,7 @@ class _FieldTimer:
         self.planned = False  # whether `resume` has set `next` to a later time
         self.left = left  # number of intervals that have not begun yet
         self.deadline = inf
+        self.waited_until = -inf  # end of the last wait for replies
         self.awaited = 0  # number of sensors that must reply before the deadline
         self.max_deadline = inf  # latest deadline of the interval, for any number of activations
         self.activated_in = -1  # number of the last interval with an activation
@@ -191,6 +196,11 @@ class _FieldTimer:
             self.activated_in = interval
             self.max_deadline = now + allowed + (self.interval or allowed)
         self.deadline = max(min(now + allowed, self.max_deadline), now + least)
+
+    def end_wait(self, now: float) -> None:
+        """Stop waiting for replies at time `now`; a wait lasts at most until the deadline."""
+        if self.deadline < inf:
+            self.waited_until, self.deadline = min(now, self.deadline), inf
 
     def due(self) -> float:
         """Return the time of the field's next scheduled event, on the scale of `clock.elapsed`."""
@@ -210,6 +220,7 @@ class _FieldTimer:
             at, self.next = self.next, inf
             yield IntervalElapsed(clock.wall(at))
             return
+        waited_until = clock.wall(self.waited_until)  # a replay then turns the clock back
         intervals = clock.catch_up(self.next, self.interval)
         at = self.next + (intervals - 1) * self.interval
         self.next = at + self.interval
@@ -217,4 +228,7 @@ class _FieldTimer:
         if intervals > MAX_SINGLE_STEPS:
             yield DowntimeElapsed(clock.wall(at - self.interval), intervals - 1)
             intervals = 1
-        yield IntervalElapsed(clock.wall(at), intervals)
+        begins = clock.wall(at)
+        if waited_until > begins + MAX_ROUNDING_S:
+            begins = waited_until
+        yield IntervalElapsed(begins, intervals)

@@ -1,30 +1,45 @@
 """Scheduler and clocks: due events, with a clock that the test sets."""
 
 import time
+from itertools import accumulate, repeat
 from math import inf
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.controllers import controller_settings
 
-from edge_tvbo.control.controller import MAX_SINGLE_STEPS
+from edge_tvbo.control.controller import MAX_SINGLE_STEPS, Controller
 from edge_tvbo.daemon.clock import LiveClock, ReplayClock
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.messages.commands import Activate, Ending, Recommend, Record
-from edge_tvbo.messages.events import DeadlineElapsed, DowntimeElapsed, IntervalElapsed
+from edge_tvbo.messages.events import (
+    ActivationRequested,
+    DeadlineElapsed,
+    DowntimeElapsed,
+    IntervalElapsed,
+    Reading,
+)
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
 
 EPOCH = 1_000_000.0  # wall time when `elapsed` is 0
 
 
 class FakeClock:
-    """A clock moved by hand; with `skips=False` it never skips an interval, as in a replay."""
+    """A clock moved by hand; with `skips=False` it never skips an interval, as in a replay.
+
+    In a replay, the wall time stops at the end of the interval.
+    """
 
     speed = 1.0
     step = 0.0  # by which each reading of the clock advances it
 
     def __init__(self, *, skips=True, min_reply_time=0.0):
         self.now = 0.0
+        self.end = inf if skips else 0.0
         self.skips = skips
         self.min_reply_time = min_reply_time
 
@@ -33,12 +48,12 @@ class FakeClock:
         return self.now
 
     def wall(self, elapsed):
-        return EPOCH + elapsed
+        return EPOCH + min(elapsed, self.end)
 
     def catch_up(self, due, interval):
         if self.skips:
             return 1 + max(0, int((self.now - due) // interval))
-        self.now = min(self.now, due)
+        self.now, self.end = min(self.now, due), due + interval
         return 1
 
 
@@ -235,8 +250,94 @@ def test_reply_is_awaited_past_the_next_interval():
     assert at(schedule, clock, 61.0) == []
     assert at(schedule, clock, 130.0) == [
         ("t", DeadlineElapsed(0, EPOCH + 130)),
-        ("t", IntervalElapsed(EPOCH + 120, 2)),
+        ("t", IntervalElapsed(EPOCH + 130, 2)),
     ]
+    assert at(schedule, clock, 180.0) == [("t", IntervalElapsed(EPOCH + 180))]
+
+
+def test_interval_that_awaits_a_reply_begins_when_the_reply_arrives():
+    clock = FakeClock()
+    schedule = Scheduler({"t": 60.0}, clock, first=0.0)
+    at(schedule, clock, 0.0)
+    schedule.note("t", activation(0, 50.0, timeout=40.0))
+    clock.now = 75.0
+    schedule.note("t", reply(0))
+    assert at(schedule, clock, 75.1) == [("t", IntervalElapsed(EPOCH + 75))]
+    assert at(schedule, clock, 120.0) == [("t", IntervalElapsed(EPOCH + 120))]
+
+
+class Run:
+    """A controller and its schedule; events that are due are handled up to a second late."""
+
+    def __init__(self, timeout):
+        self.clock = FakeClock()
+        self.timeout = timeout
+        self.schedule = Scheduler({"t": 60.0}, self.clock, first=0.0)
+        field = SensorField(("a", "b"), np.eye(2), 0.01)
+        policy = make_policy("round-robin", field)
+        self.controller = Controller(policy, controller_settings(timeout))
+        self.activated_at = []
+
+    def handle(self, event):
+        for command in self.controller.handle(event):
+            self.schedule.note("t", command)
+            if isinstance(command, Activate):
+                self.activated_at.append(command.at)
+                left = command.expires_at - (EPOCH + self.clock.now)
+                assert self.timeout - 1.001 <= left <= self.timeout + 0.001
+
+    def step(self, wait, late, what):
+        until = self.clock.now + wait
+        while self.schedule.next_due() <= until:
+            self.clock.now = max(self.clock.now, self.schedule.next_due() + late)
+            for _, event in self.schedule.due():
+                self.handle(event)
+        self.clock.now = max(self.clock.now, until)
+        now = EPOCH + self.clock.now
+        if what == "ask":
+            self.handle(ActivationRequested("b", now))
+        elif what == "reply":
+            self.handle(Reading(self.controller.health().selected, 0.0, now, now))
+
+
+def steps(*what):
+    step = st.tuples(st.floats(0.0, 90.0), st.floats(0.0, 1.0), st.sampled_from(["wait", *what]))
+    return st.lists(step).map(lambda drawn: [(0.0, 0.0, "wait"), *drawn])
+
+
+@given(st.floats(12.0, 60.0), steps("ask", "reply"))
+def test_sensor_that_is_activated_after_a_long_wait_has_the_whole_time_to_reply(timeout, steps):
+    """A requested sensor may reply in the next interval, which begins after this reply."""
+    run = Run(timeout)
+    for step in steps:
+        run.step(*step)
+
+
+@given(st.floats(12.0, 60.0) | st.just(60.0), steps("reply"))
+def test_awaited_reply_delays_no_interval_unless_a_user_activates_a_sensor(timeout, steps):
+    """Even if the time to reply is as long as the interval, and the deadline is handled late."""
+    run = Run(timeout)
+    for step in steps:
+        run.step(*step)
+    assert run.activated_at == [EPOCH + 60.0 * n for n in range(len(run.activated_at))]
+
+
+@pytest.mark.parametrize("start", [EPOCH, 1.7e9 + 0.3])
+@pytest.mark.parametrize("interval", [0.7, 1.0, 86.4])
+def test_a_missing_reply_delays_no_interval_of_a_replay(start, interval):
+    """The end of the last wait and the start of the next interval are rounded differently."""
+    clock = ReplayClock(start, speed=1e4, reply_time=0.0)
+    schedule = Scheduler({"t": interval}, clock, first=0.0, last=50)
+    began = []
+    while not schedule.done():
+        for _, event in schedule.due():
+            if isinstance(event, IntervalElapsed):
+                began.append(event.at)
+                expires_at = event.at + interval
+                clock.hold(expires_at)
+                schedule.note("t", Activate("a", len(began), event.at, expires_at))
+    starts = accumulate(repeat(interval, 49), initial=0.0)
+    assert began == [start + elapsed for elapsed in starts]
 
 
 def test_min_reply_time_extends_the_deadline():

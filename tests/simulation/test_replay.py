@@ -18,6 +18,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy, needing_positions, policies
 from edge_tvbo.simulation.backtest import Backtest, ReplayJob, faulty_text, results_table
 from edge_tvbo.simulation.replay import (
+    Pace,
     ReplayRecorder,
     SimulatedSensors,
     controller_settings,
@@ -201,6 +202,31 @@ def test_watch_sees_all_commands_with_the_times_of_the_recording():
     assert [a.expires_at - a.at for a in activations] == [120.0, 120.0]
     values = [command.value for command in seen if isinstance(command, Record)]
     assert values == [11.0, 16.0]
+
+
+@pytest.mark.parametrize("start", [MIDNIGHT, MIDNIGHT + 0.3])
+@pytest.mark.parametrize("interval", [0.7, 86.4, 600.0])
+def test_a_missing_reply_delays_no_interval_of_a_replay(start, interval):
+    """The last deadline of an interval and the start of the next one are rounded differently."""
+    rng = np.random.default_rng(0)
+    sensors = tuple("abcdefgh")
+    recording = small_recording(
+        sensors=sensors,
+        start=start,
+        interval=interval,
+        values=rng.normal(size=(100, 8)),
+        observed=rng.random((100, 8)) < 0.5,
+    )
+    policy = make_policy("round-robin", SensorField(sensors, np.eye(8), 0.01))
+    controller = Controller(policy, controller_settings(recording, Pace(per_interval=6)))
+    began = {}
+    replay(
+        recording,
+        RowRange(0, 100),
+        controller,
+        lambda each: isinstance(each, Activate) and began.setdefault(each.interval, each.at),
+    )
+    assert began == {row: start + row * interval for row in range(100)}
 
 
 def test_simulated_sensor_replies_with_its_recorded_reading():

@@ -7,7 +7,6 @@ from socket import gethostname
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from edge_tvbo.cli.backtests import trainable_recording
 from edge_tvbo.cli.daemon_state import history_reader
@@ -130,6 +129,7 @@ def dashboard(
     if config is not None and (unused := given_options("policy", "data_dir")):
         raise ConfigError(f"{unused[0]} is for --dataset, and not for CONFIG; remove this option.")
     from edge_tvbo_adapters.dashboard import serve
+    from msgspec.structs import replace
 
     image = _plan_image(plan, plan_width)
     content = (
@@ -138,7 +138,7 @@ def dashboard(
         else _daemon_content(config, day)
     )
     serve(
-        msgspec.structs.replace(content, plan=image),
+        replace(content, plan=image),
         host=host,
         port=port,
         root_path=f"/{root_path.strip('/')}".rstrip("/"),

@@ -7,6 +7,7 @@ second daemon is killed twice a day; its regret may be higher only by as much as
 
 import json
 import os
+import re
 import sys
 import time
 from hashlib import sha256
@@ -40,7 +41,7 @@ MEASURED_DAYS = 8  # in the runs of COLD; in fewer days, chance has a larger eff
 FAST = """\
 import sys, time
 from edge_tvbo.cli import main
-from edge_tvbo.daemon import app
+from edge_tvbo.daemon import app, checkpoints
 from edge_tvbo.daemon.clock import LiveClock
 
 ORIGIN, SPEED, MIDNIGHT = {origin}, {speed}, {midnight}
@@ -57,6 +58,18 @@ class FastClock(LiveClock):
     def is_stepped(self):
         return False
 
+class FastTime:
+    def monotonic():
+        return time.monotonic() * SPEED
+
+class FastCheckpoints(checkpoints.Checkpoints):  # the loop's own time is not fast
+    def wake_at(self):
+        return super().wake_at() / SPEED
+    def service(self, now):
+        super().service(now * SPEED)
+
+checkpoints.time = FastTime
+app.Checkpoints = FastCheckpoints
 app.LiveClock = FastClock
 app.MAX_CONNECT_TIME_S *= SPEED
 main()
@@ -126,6 +139,10 @@ class FastDaemon(Daemon):
         super().start(by=self._by)
         self.wait_for_log("ready")
 
+    def restored(self):
+        """Return how many readings each start after a kill has restored."""
+        return [int(count) for count in re.findall(r", (\d+) readings? in", self.log.read_text())]
+
 
 def replayed(config, said):
     """Return the sensors that a replay in process selects, given when each interval began."""
@@ -183,6 +200,7 @@ def test_eight_days_of_the_lab(mosquitto, recordings, tmp_path, record_property)
         f"{broken.regret(FROM_DAY):.3f} in {len(numbers)} intervals",
     )
     assert [pair for pair in pairwise(numbers) if pair[0] >= pair[1]] == []
+    assert all(runs["killed"][1].restored())
     assert again == selected
     if DAYS >= MEASURED_DAYS:
         assert broken.regret(FROM_DAY) <= whole.regret(FROM_DAY) + MAX_MORE_REGRET

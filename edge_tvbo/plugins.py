@@ -66,12 +66,14 @@ class Registry(Collection[str]):
             raise ConfigError(
                 f"There is no {name!r} among the {self._kind}: {', '.join(self)}.{hint(name, self)}"
             )
+        plugin = installed[name]
         try:
-            return installed[name].load()
+            return plugin.load()
         except Exception as error:  # importing another package can raise any exception
+            package = f"the package {plugin.dist.name}" if plugin.dist else "its package"
             raise ConfigError(
                 f"{name!r} among the {self._kind} of installed packages cannot be loaded: "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {error}; update or uninstall {package}"
             ) from error
 
     def load_each(

@@ -101,6 +101,8 @@ def test_a_faulty_payload_format_is_named(installed, name, settings, problem):
     with pytest.raises(ConfigError) as raised:
         make_codec(name, settings)
     assert str(raised.value).startswith(problem)
+    is_named = "uninstall the package cellar-package" in str(raised.value)
+    assert is_named == (name == "missing")
 
 
 def test_faulty_payload_formats_do_not_hide_the_presets_of_others(installed, caplog):

@@ -329,7 +329,10 @@ def test_broken_policy_of_another_package_is_rejected_by_name(in_python):
         each.replace(" among the policies of installed packages cannot be loaded", "")
         for each in in_python["broken"]
     ]
-    assert printed[0] == "'broken': ModuleNotFoundError: No module named 'no_such_module'"
+    assert printed[0] == (
+        "'broken': ModuleNotFoundError: No module named 'no_such_module'; "
+        "update or uninstall the package edge-tvbo-patrol"
+    )
     assert printed[1] == ("'renamed': the tag of PatrolSettings is 'patrol'; it must be 'renamed'.")
     assert printed[2].startswith("'function': <function make_patrol at ")
     assert printed[2].endswith("> is not a subclass of PolicySettings.")

@@ -39,7 +39,7 @@ test-brokers: $(VENV)/test.stamp broker other-brokers kernels
 
 # The inner loop: the tests that start no process, need no broker and do not take long.
 unit: $(VENV)/test.stamp
-	$(PYTEST) -n 3 -m unit --hypothesis-profile=quick
+	$(PYTEST) -n 2 --dist load -m unit --hypothesis-profile=quick
 
 # Compiled once here, the kernels are not compiled by each process of the tests.
 kernels: $(VENV)/test.stamp

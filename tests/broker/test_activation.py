@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.link import cut, link_to
 from support.settings import NO_ACTIVATION, field_settings
 
@@ -97,7 +98,7 @@ def test_sensors_activated_at_once_find_their_commands_until_each_has_replied(br
 intervals = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(Ending)), max_size=8)
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@max_examples(20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(intervals, st.booleans(), st.none() | st.integers(0, 15))
 def test_a_waking_sensor_finds_the_current_command_or_none_after_any_commands(
     broker, drive, peer, intervals, waiting, cut_at

@@ -16,8 +16,9 @@ from edge_tvbo_adapters.mqtt.outbox import MAX_IN_FLIGHT
 from edge_tvbo_adapters.mqtt.subscription import SUBSCRIBE_AGAIN_S
 from edge_tvbo_adapters.simulation import local_broker
 from edge_tvbo_adapters.simulation.virtual_sensors import SensorConnection, network
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.link import (
     ACCEPTED,
     ASK,
@@ -157,9 +158,7 @@ hostile = st.lists(
 )
 
 
-@settings(
-    max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+@max_examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(hostile)
 @example(
     [
@@ -421,7 +420,7 @@ def test_an_outage_after_short_sessions_is_not_logged_as_a_duplicate_client_id(
 # --- a server that is not a broker ------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@max_examples(150, deadline=None)
 @given(st.booleans(), st.binary(min_size=1, max_size=60))
 @example(False, b"HTTP/1.1 400 Bad Request\r\n\r\n")
 @example(False, b"\x20\x02\x00\x07")  # a CONNACK with an unknown reason

@@ -4,9 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.controllers import controller_settings, energy_settings
+from support.examples import max_examples
 
 from edge_tvbo.control import history_text
 from edge_tvbo.control.controller import Controller
@@ -124,7 +125,7 @@ def played(controller, events):
 
 
 @given(EVENTS, st.sampled_from(["tv-gp-ucb", "round-robin", "et-gp-ucb"]), st.booleans())
-@settings(max_examples=200)
+@max_examples(200)
 def test_nothing_is_activated_charged_or_timed_out_after_any_events(events, name, on_reading):
     budgets = None if on_reading else BUDGETS
     controller = controller_of(name, budgets=budgets, on_reading=on_reading)
@@ -143,7 +144,7 @@ def test_nothing_is_activated_charged_or_timed_out_after_any_events(events, name
 
 
 @given(EVENTS, st.sampled_from(["tv-gp-ucb", "round-robin"]), st.sampled_from(Reason))
-@settings(max_examples=100)
+@max_examples(100)
 def test_no_text_says_that_a_sensor_was_activated(events, name, reason):
     controller = controller_of(name, budgets=BUDGETS)
     commands = played(controller, events)
@@ -165,7 +166,7 @@ def test_no_text_says_that_a_sensor_was_activated(events, name, reason):
     st.floats(0.0, 0.5),
     st.sampled_from(["tv-gp-ucb", "et-gp-ucb", "round-robin"]),
 )
-@settings(max_examples=40)
+@max_examples(40)
 def test_sensors_that_report_by_themselves_are_never_unresponsive(period, jitter, name):
     controller = controller_of(name)
     commands = live(controller, 40 * period, period=period, jitter=jitter)

@@ -7,10 +7,11 @@ from functools import cache
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.controllers import INTERVAL, controller_settings
+from support.examples import max_examples
 
 from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.control.controller import Controller
@@ -112,7 +113,7 @@ def test_no_interval_is_the_current_one_until_the_next_begins():
 
 
 @given(SENSORS | st.just(list(NAMES)), st.integers(0, 2**32), st.integers(0, 40), st.booleans())
-@settings(max_examples=60)
+@max_examples(60)
 def test_a_second_reload_in_the_interval_changes_nothing(names, seed, intervals, recommends):
     def reloaded(before):
         controller = controller_of(names, recommends=recommends)
@@ -131,7 +132,7 @@ def test_a_second_reload_in_the_interval_changes_nothing(names, seed, intervals,
 
 
 @given(SENSORS, st.integers(0, 2**32), st.integers(0, 40), st.booleans())
-@settings(max_examples=60)
+@max_examples(60)
 def test_each_sensor_that_remains_keeps_its_record(names, seed, intervals, recommends):
     before, same = controller_of(recommends=recommends), controller_of(recommends=recommends)
     live(before, intervals, seed, silent=())
@@ -155,7 +156,7 @@ def test_each_sensor_that_remains_keeps_its_record(names, seed, intervals, recom
 
 
 @given(SENSORS, st.integers(0, 2**32), st.integers(0, 60), st.integers(1, 64))
-@settings(max_examples=60)
+@max_examples(60)
 def test_two_changes_in_one_interval_keep_what_one_keeps(names, seed, intervals, max_backoff):
     """No interval begins between the changes, so the second snapshot is of no interval."""
     before = controller_of()
@@ -398,7 +399,7 @@ def advised_state():
 
 
 @given(st.data())
-@settings(max_examples=200)
+@max_examples(200)
 def test_an_invalid_snapshot_of_other_sensors_changes_nothing_or_is_valid(data):
     state, after = advised_state(), controller_of(("c", "a"), recommends=True)
     name = data.draw(st.sampled_from(sorted(state)))

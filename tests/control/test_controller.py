@@ -11,10 +11,11 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.controllers import controller_settings
+from support.examples import max_examples
 from support.naive import se
 
 from edge_tvbo.config.energy_settings import EnergySettings
@@ -210,7 +211,7 @@ def assert_sound_decision(decision):
 
 
 @given(event_lists(), POLICY, RULES)
-@settings(max_examples=300)
+@max_examples(300)
 def test_intervals_and_records_are_in_order_after_any_events(events, name, limits):
     controller = controller_of(name, **limits)
     commands = [command for event in events for command in controller.handle(event)]
@@ -236,7 +237,7 @@ def test_intervals_and_records_are_in_order_after_any_events(events, name, limit
 
 
 @given(event_lists(), POLICY, RULES)
-@settings(max_examples=150)
+@max_examples(150)
 def test_each_reading_is_observed_or_rejected_once_and_rejections_change_nothing(
     events, name, limits
 ):
@@ -267,7 +268,7 @@ def test_each_reading_is_observed_or_rejected_once_and_rejections_change_nothing
 
 
 @given(event_lists(), POLICY, RULES)
-@settings(max_examples=60)
+@max_examples(60)
 def test_same_events_cause_the_same_commands(events, name, limits):
     one, two = (controller_of(name, policy={"seed": 5}, **limits) for _ in range(2))
     assert [one.handle(event) for event in events] == [two.handle(event) for event in events]
@@ -276,7 +277,7 @@ def test_same_events_cause_the_same_commands(events, name, limits):
 
 
 @given(event_lists(), POLICY, RULES)
-@settings(max_examples=60)
+@max_examples(60)
 def test_readings_delivered_three_times_count_once(events, name, limits):
     once, thrice = controller_of(name, **limits), controller_of(name, **limits)
     for event in events:
@@ -293,7 +294,7 @@ def test_readings_delivered_three_times_count_once(events, name, limits):
 
 
 @given(event_lists(), st.data())
-@settings(max_examples=60)
+@max_examples(60)
 def test_policy_restored_after_any_event_selects_the_same_sensor(events, data):
     cut = data.draw(st.integers(0, len(events)), label="cut")
     controller = controller_of("tv-gp-ucb")

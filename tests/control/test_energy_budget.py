@@ -9,9 +9,10 @@ from math import inf
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.controllers import INTERVAL, controller_settings, energy_settings
+from support.examples import max_examples
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.energy_budget import (
@@ -184,7 +185,7 @@ class World:
 
 @pytest.mark.acceptance(18)
 @given(BUDGETS, st.lists(EVENTS, max_size=80), st.sampled_from(["et-gp-ucb", "round-robin"]))
-@settings(max_examples=300)
+@max_examples(300)
 def test_no_window_of_one_period_costs_more_than_the_budget_after_any_events(
     budgets, steps, policy
 ):
@@ -712,7 +713,7 @@ def test_spent_energy_is_not_converted_if_only_the_costs_change(units):
 
 
 @given(st.data())
-@settings(max_examples=200)
+@max_examples(200)
 def test_damaged_snapshot_changes_nothing_or_is_valid(data):
     budgets = budgets_of(field=5.0, period=30)
     other, blob = controller_of(budgets), bytearray(stored(budgets, 4))

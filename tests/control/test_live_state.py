@@ -3,10 +3,11 @@
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import msgpack
 from support.controllers import INTERVAL, controller_settings, energy_settings
+from support.examples import max_examples
 from support.policy_cases import CASES, SLOW, STRUCTURED, make
 
 from edge_tvbo.config.alert_settings import AlertSettings
@@ -179,7 +180,7 @@ def check_continues(case, kind, before, after):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", ["tv-gp-ucb", *STRUCTURED])
-@settings(max_examples=40)
+@max_examples(40)
 @given(before=HISTORIES, after=HISTORIES)
 def test_a_snapshot_and_the_later_events_are_the_controller_that_never_stopped(
     case, kind, before, after
@@ -189,7 +190,7 @@ def test_a_snapshot_and_the_later_events_are_the_controller_that_never_stopped(
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_policy_continues(case):
-    @settings(max_examples=3 if case in SLOW else 10)
+    @max_examples(3 if case in SLOW else 10)
     @given(st.sampled_from(sorted(KINDS)), HISTORIES, HISTORIES)
     def drawn(kind, before, after):
         check_continues(case, kind, before, after)

@@ -5,9 +5,10 @@ from functools import cache
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.controllers import controller_settings
+from support.examples import max_examples
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.controller_state import SNAPSHOT_KIND
@@ -57,7 +58,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, STEPS, st.sampled_from(["et-gp-ucb", "round-robin", "sw-gp-ucb"]))
-@settings(max_examples=100)
+@max_examples(100)
 def test_controller_restored_between_intervals_returns_the_same_commands(before, after, name):
     one, other = controller_of(name), controller_of(name)
     run(one, before)
@@ -208,7 +209,7 @@ def stored():
 
 
 @given(st.data())
-@settings(max_examples=200)
+@max_examples(200)
 def test_damaged_snapshot_changes_nothing_or_is_valid(data):
     other, blob = controller_of(), bytearray(stored())
     at = data.draw(st.integers(0, len(blob) - 1))

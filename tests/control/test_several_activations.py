@@ -5,9 +5,10 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.controllers import INTERVAL, controller_settings, energy_settings
+from support.examples import max_examples
 
 from edge_tvbo.config.controller_settings import SurveySettings
 from edge_tvbo.control.controller import Controller
@@ -144,7 +145,7 @@ BUDGETS = st.none() | st.builds(
 
 
 @given(STEPS, POLICY, st.sampled_from(ORDERS), st.integers(2, 5), BUDGETS)
-@settings(max_examples=150)
+@max_examples(150)
 def test_activations_of_an_interval_are_different_and_each_ends_once(
     steps, name, order, k, budgets
 ):
@@ -164,7 +165,7 @@ def test_activations_of_an_interval_are_different_and_each_ends_once(
 
 
 @given(STEPS, st.sampled_from(ORDERS), st.integers(2, 5), BUDGETS.filter(bool))
-@settings(max_examples=100)
+@max_examples(100)
 def test_energy_is_never_overspent(steps, order, k, budgets):
     """No window of one period costs more than the budget of the field or of a sensor."""
     world = World(controller_of("tv-gp-ucb", k, budgets, next_activation=order))
@@ -182,7 +183,7 @@ def test_energy_is_never_overspent(steps, order, k, budgets):
 
 
 @given(STEPS, STEPS, st.sampled_from(["et-gp-ucb", "auto", "random"]), st.sampled_from(ORDERS))
-@settings(max_examples=60)
+@max_examples(60)
 def test_controller_restored_within_an_interval_continues_with_the_same_commands(
     before, after, name, order
 ):

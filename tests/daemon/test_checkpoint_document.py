@@ -1,8 +1,9 @@
 """Checkpoint documents: their formats, and the time that has elapsed since a document."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.lives import BOOT, NOW, Time
 from support.old_state import large_controller, run_controller
 
@@ -108,7 +109,7 @@ def test_elapsed_time_is_never_negative(before, now, wall, boot):
 
 
 @given(st.integers(0, 30), st.integers(1, 30))
-@settings(max_examples=20)
+@max_examples(20)
 def test_a_field_with_a_large_covariance_continues_bit_for_bit(before, after):
     controller, other = large_controller(), large_controller()
     run_controller(controller, 0, before)

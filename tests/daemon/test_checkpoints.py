@@ -6,9 +6,10 @@ from math import ceil, inf
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from support.controllers import energy_settings
+from support.examples import max_examples
 from support.lives import BOOT, NOW, Life, Memory, Time
 
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
@@ -185,7 +186,7 @@ def test_document_is_written_before_the_reserved_numbers_run_out(timed):
     assert life.store.written > before
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@max_examples(20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from([0.1, 3.0, 30.0, 100.0]), min_size=1, max_size=3), st.booleans())
 def test_documents_are_as_rare_as_usual_however_fast_the_replies_are(timed, rates, disk_fills):
     """Each rate, in intervals a second, lasts three times as long as a document is valid."""

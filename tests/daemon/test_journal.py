@@ -6,8 +6,9 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from edge_tvbo_adapters.storage.file_store import FileStore
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.lives import NOW, Life, Memory, Time
 
 from edge_tvbo.config.energy_settings import EnergySettings
@@ -414,7 +415,7 @@ def test_an_entry_waits_until_the_loop_knows_that_the_clock_was_stepped(timed):
     assert len(entries(life)) == 1
 
 
-@settings(max_examples=200)
+@max_examples(200)
 @given(st.integers(0, 2), st.floats(0.0, 0.999), st.integers(0, 7), st.booleans())
 def test_with_any_damage_the_controller_has_the_state_of_an_entry_before_it(
     number, where, bit, truncates
@@ -437,7 +438,7 @@ def sample_entries():
     return [journal.encode(entry) for _ in range(3)]
 
 
-@settings(max_examples=200)
+@max_examples(200)
 @given(st.integers(0, 2), st.integers(0, 3), st.integers(0, 7))
 def test_a_damaged_length_of_an_entry_is_not_mistaken_for_a_torn_end(number, at, bit):
     entries = sample_entries()
@@ -454,7 +455,7 @@ def test_a_damaged_header_is_not_mistaken_for_a_torn_end():
     assert journal.read([damaged], b"id").is_damaged
 
 
-@settings(max_examples=200)
+@max_examples(200)
 @given(st.floats(0.0, 0.999))
 def test_a_journal_that_ends_anywhere_is_only_torn(where):
     entries = sample_entries()
@@ -466,7 +467,7 @@ def test_a_journal_that_ends_anywhere_is_only_torn(where):
     assert bool(found.problem) == (end % len(entries[0]) > 0)
 
 
-@settings(max_examples=100)
+@max_examples(100)
 @given(st.binary(max_size=300))
 def test_an_invalid_journal_has_no_entries(data):
     assert journal.read([data], b"").entries == []

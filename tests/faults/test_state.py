@@ -24,9 +24,10 @@ from urllib.request import Request, urlopen
 import numpy as np
 import pytest
 from edge_tvbo_adapters.storage.file_store import MAX_REJECTED_FILES, FileStore
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support.directories import directory_in_memory
+from support.examples import max_examples
 from support.gateway import INTERVAL, PERIOD, WITH_JOURNAL, Gateway, program
 from support.lives import NOW, Life, Time
 from support.ports import free_port
@@ -105,7 +106,7 @@ def past(seconds):
     return Past(began[-1][0], life.store.kept, clock.now)
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@max_examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damages(), st.booleans())
 def test_with_one_generation_damaged_it_continues_from_the_other(damage, newer):
     before = past(3000.0)
@@ -126,7 +127,7 @@ def test_with_one_generation_damaged_it_continues_from_the_other(damage, newer):
         assert len(aside) == (1 if newer and damage is not None else 0)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@max_examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damages(), damages())
 def test_with_both_generations_damaged_it_starts_without_state(one, two):
     before = past(3000.0)
@@ -144,14 +145,14 @@ def test_with_both_generations_damaged_it_starts_without_state(one, two):
             assert life.live(10.0)[0][0] == 0
 
 
-@settings(max_examples=300)
+@max_examples(300)
 @given(st.binary(max_size=300))
 def test_invalid_documents_are_rejected(data):
     with pytest.raises(SnapshotError):
         decode(data)
 
 
-@settings(max_examples=300)
+@max_examples(300)
 @given(st.data())
 def test_an_invalid_document_with_a_valid_checksum_never_crashes(data):
     """A document damaged on purpose has a valid checksum."""
@@ -264,7 +265,7 @@ ENDS = st.tuples(  # how long a process lives, in s, how it ends, and until when
 )
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@max_examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ENDS, min_size=2, max_size=8), st.floats(60.0, 2000.0), st.booleans())
 def test_no_interval_number_is_used_twice_whenever_processes_end(ends, every, has_journal):
     clock, numbers = Time(), []

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.examples import max_examples
 
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
@@ -127,7 +128,7 @@ def trained(interval):
     "name", ["gp-ucb", "tv-gp-ucb", "ui-tvbo", "mtv-gp-ucb", "et-gp-ucb", "d-ucb", "auto"]
 )
 @given(interval=st.floats(0.0, 1e5), readings=st.lists(st.floats(-3.0, 3.0), max_size=8))
-@settings(max_examples=5)
+@max_examples(5)
 def test_a_model_continues_if_the_configured_interval_changes(name, interval, readings):
     before, after = (make_policy(name, trained(each), seed=0) for each in (600.0, interval))
     for number, y in enumerate(readings):

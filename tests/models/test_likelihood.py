@@ -4,8 +4,9 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import max_examples
 
 from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.likelihood import fit_temporal_model, log_likelihood
@@ -132,7 +133,7 @@ def likelihood(model, data):
     return log_likelihood(model, *data, NOISE)[0]
 
 
-@settings(max_examples=60)
+@max_examples(60)
 @given(FITTABLE, st.integers(0, 15), st.integers(0, 2**32), st.integers(0, 2))
 def test_a_fit_is_never_less_likely_than_its_start(start, n, seed, restarts):
     data = unrelated(n, seed)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.naive import se
 
 from edge_tvbo.models.optimal_design import TOLERANCE, information, optimal_design, response
@@ -17,7 +18,7 @@ def objective(kernel, p, cost, ridge):
 
 
 @given(seed=st.integers(0, 2**32 - 1), M=st.integers(1, 6), ridge=st.sampled_from([0.01, 1.0]))
-@settings(max_examples=25)
+@max_examples(25)
 def test_scipy_finds_no_better_design(seed, M, ridge):
     from scipy.optimize import minimize  # its import takes a quarter of a second
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from support.examples import max_examples
 from support.naive import distances as naive_distances
 from support.naive import empirical, se
 from support.naive import linear as naive_linear
@@ -159,7 +160,7 @@ def training_data(draw, *, rows=st.integers(2, 40), sizes=st.sampled_from([1e-2,
 
 
 @given(training_data())
-@settings(max_examples=60)
+@max_examples(60)
 def test_empirical_covariance_differs_only_by_jitter(Y):
     K, plain = empirical_covariance(Y), empirical(Y)
     lift = K - plain
@@ -176,7 +177,7 @@ def test_regular_data_get_the_smallest_jitter(Y):
 
 
 @given(training_data(), st.floats(0, 1))
-@settings(max_examples=60)
+@max_examples(60)
 def test_shrinkage_reduces_correlations_and_keeps_variances(Y, shrinkage):
     K, plain = empirical_covariance(Y, shrinkage=shrinkage), empirical(Y)
     off = ~np.eye(len(plain), dtype=bool)

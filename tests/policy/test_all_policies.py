@@ -8,8 +8,9 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.policy_cases import (
     CASES,
     FITTED,
@@ -386,7 +387,7 @@ def test_round_robin_takes_arms_in_turn_from_its_seed():
 
 @pytest.mark.parametrize("at_once", [True, False])
 @given(k=st.integers(2, 5), seed=SEEDS)
-@settings(max_examples=20)
+@max_examples(20)
 def test_round_robin_continues_after_the_last_of_several_arms(at_once, k, seed):
     policy = make_policy("round-robin", field_of(K), seed=seed)
     arms = []

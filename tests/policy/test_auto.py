@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.controllers import controller_settings
+from support.examples import max_examples
 from support.naive import NaivePosterior, se, temporal
 
 from edge_tvbo.control import history_text
@@ -52,7 +53,7 @@ def use_members(monkeypatch, *members):
 
 @pytest.mark.parametrize("rate", [0.01, 0.3])
 @given(history=histories)
-@settings(max_examples=30)
+@max_examples(30)
 def test_mixture_of_one_plain_model_is_that_model(rate, history):
     with pytest.MonkeyPatch.context() as patch:
         use_members(patch, Member("tv", epsilon=rate), Member("tv", epsilon=rate))
@@ -75,7 +76,7 @@ def test_mixture_of_one_plain_model_is_that_model(rate, history):
 
 
 @given(history=histories)
-@settings(max_examples=30)
+@max_examples(30)
 def test_weights_are_discounted_likelihoods_of_the_models(history):
     posterior = MixturePosterior(PLAIN)
     expected = np.zeros(len(posterior.members))
@@ -215,7 +216,7 @@ def test_ages_of_the_triggers_are_in_the_snapshot_and_may_be_a_single_age():
 
 
 @given(history=histories, cut=st.integers(0, 25))
-@settings(max_examples=40)
+@max_examples(40)
 def test_restored_it_continues_bit_for_bit(history, cut):
     def run(policy, steps):
         trace = []
@@ -502,7 +503,7 @@ SKIPPING = {
 
 @pytest.mark.parametrize("case", SKIPPING)
 @given(history=histories, intervals=st.integers(1, 300))
-@settings(max_examples=15)
+@max_examples(15)
 def test_skipped_intervals_have_the_effect_of_single_intervals(case, history, intervals):
     field, parameters = SKIPPING[case]
     skips, advances = (make_policy("auto", field, **parameters) for _ in range(2))
@@ -571,7 +572,7 @@ def test_what_is_known_of_sensors_is_kept_when_others_come_and_go(names):
 
 @pytest.mark.parametrize("beta", [4.0, {"c1": 0.8, "c2": 0.4}])
 @given(names=st.sets(st.sampled_from("abcdxyz"), min_size=1), intervals=st.integers(1, 30))
-@settings(max_examples=10)
+@max_examples(10)
 def test_width_of_a_given_beta_continues_when_sensors_come_and_go(beta, names, intervals):
     old = lived(make_policy("auto", lab("abcd"), beta=beta), intervals)
     new = make_policy("auto", lab(sorted(names)), beta=beta)

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.policy_snapshots import resealed
 
 from edge_tvbo.models.field import SensorField
@@ -55,7 +56,7 @@ def state_of(policy, period, gamma):
     gamma=st.sampled_from([0.05, 0.3, 1.0]),
     seed=st.integers(0, 10**6),
 )
-@settings(max_examples=60)
+@max_examples(60)
 def test_rexp3_weights_and_probabilities_are_those_of_the_paper(readings, period, gamma, seed):
     policy = make_policy("rexp3", FIELD, period=period, gamma=gamma, seed=seed)
     twin = NaiveRExp3(4, period, gamma)
@@ -233,7 +234,7 @@ def run_both(policy, twin, history, check):
     xi=st.sampled_from([0.001, 0.5, 2.0]),
     mask=st.lists(st.booleans(), min_size=4, max_size=4).filter(any),
 )
-@settings(max_examples=100)
+@max_examples(100)
 def test_d_ucb_choice_has_the_highest_bound_of_the_paper(history, gamma, xi, mask):
     policy = make_policy("d-ucb", FIELD, gamma=gamma, xi=xi)
     twin = NaiveDiscountedUCB(4, SPAN, gamma, xi)

@@ -6,8 +6,9 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.policy_cases import SHORT
 from support.policy_snapshots import assert_rejected
 
@@ -50,7 +51,7 @@ def search(policy, f, rounds):
 
 
 @pytest.mark.slow
-@settings(max_examples=4)
+@max_examples(4)
 @pytest.mark.parametrize("name", IN_BOXES)
 @given(center=st.floats(-5, 5), scale=st.floats(0.5, 8), seed=st.integers(0, 2**31))
 def test_a_minimum_is_searched_as_the_maximum_of_the_negative(name, center, scale, seed):

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.naive import NaivePosterior, log_beta, se, temporal, ucb
 
 from edge_tvbo.errors import ConfigError, SnapshotError
@@ -62,7 +63,7 @@ class NaiveGlrGpUcb:
     delta=st.sampled_from([0.01, 0.3]),
     exploration=st.sampled_from([0.2, 0.35, 1.0]),
 )
-@settings(max_examples=20)
+@max_examples(20)
 def test_it_selects_and_resets_as_its_twin(seed, delta, exploration):
     rng = np.random.default_rng(seed)
     parameters = {"delta": delta, "exploration": exploration, "test_window": 100}

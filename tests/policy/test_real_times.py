@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.naive import NaivePosterior, temporal
 from support.policy_cases import make
 
@@ -42,7 +43,7 @@ def lasting(case, field):
     return make(case, field, **({"n_lower": 99} if case.startswith("et-gp-ucb") else {}))
 
 
-@settings(max_examples=15)
+@max_examples(15)
 @pytest.mark.parametrize("kind", MODELS)
 @given(times=st.lists(steps, min_size=1, max_size=6), seed=st.integers(0, 2**31))
 def test_posteriors_equal_their_twin_at_real_times(kind, times, seed):

@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from support.examples import max_examples
 from support.naive import (
     NaiveEventTriggered,
     NaivePosterior,
@@ -112,7 +113,7 @@ def test_et_resets_when_its_twin_does_at_abrupt_changes(seed, variant):
 
 @pytest.mark.slow
 @given(data=st.data(), field=fields())
-@settings(max_examples=60)
+@max_examples(60)
 def test_et_resets_when_its_twin_does_on_random_fields(field, data):
     K, noise_variance = field
     n_lower = data.draw(st.integers(1, 12), label="n_lower")
@@ -129,7 +130,7 @@ def test_et_resets_when_its_twin_does_on_random_fields(field, data):
 
 @pytest.mark.slow
 @given(data=st.data(), field=fields(), delta_b=st.sampled_from([0.1, 0.9]), keep=st.booleans())
-@settings(max_examples=40)
+@max_examples(40)
 def test_likelihood_ratio_resets_where_the_prior_is_likelier(field, data, delta_b, keep):
     K, noise_variance = field
     policy = make_policy(
@@ -174,7 +175,7 @@ def test_noise_cap_slows_the_growth_of_the_threshold():
 
 
 @given(data=st.data(), field=fields())
-@settings(max_examples=40)
+@max_examples(40)
 def test_unsolicited_readings_update_the_model_without_a_test(field, data):
     K, noise_variance = field
     M = len(K)
@@ -211,7 +212,7 @@ def test_only_the_first_reading_of_the_selected_arm_is_tested():
 
 @pytest.mark.slow
 @given(data=st.data(), field=fields(), period=st.integers(1, 9))
-@settings(max_examples=40)
+@max_examples(40)
 def test_r_resets_before_the_choice_in_each_period(field, period, data):
     K, noise_variance = field
     policy = make_policy("r-gp-ucb", field_of(K, noise_variance), period=period, beta=BETA)
@@ -247,7 +248,7 @@ NEVER_RESET = {
 
 @pytest.mark.parametrize("name", list(NEVER_RESET))
 @given(data=st.data(), field=fields())
-@settings(max_examples=40)
+@max_examples(40)
 def test_choice_has_the_highest_bound_of_the_plain_posterior(name, field, data):
     settings, model, window = NEVER_RESET[name]
     K, noise_variance = field

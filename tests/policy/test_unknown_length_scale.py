@@ -9,8 +9,9 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.naive import se
 from support.policy_snapshots import opened, resealed
 
@@ -182,7 +183,7 @@ def assert_agrees(policy, twin, history):
 
 @pytest.mark.parametrize("nu", [2.5, math.inf])
 @given(history=histories)
-@settings(max_examples=20)
+@max_examples(20)
 def test_lb_selects_and_eliminates_like_algorithm_1(nu, history):
     field = plane()
     policy = make_policy("lb-gp-ucb", field, length_scale=0.8, nu=nu, bound=0.3, delta=0.2)
@@ -191,7 +192,7 @@ def test_lb_selects_and_eliminates_like_algorithm_1(nu, history):
 
 
 @given(history=histories)
-@settings(max_examples=20)
+@max_examples(20)
 def test_lnb_selects_and_eliminates_like_algorithm_3(history):
     field = plane()
     settings = {"growth": 0.9, "norm_growth": 0.7}
@@ -221,7 +222,7 @@ def test_many_intervals_with_eliminations_agree_too(name, norm):
     growth=st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.5]),
     ratio=st.sampled_from([None, 1.2, 2.0]),
 )
-@settings(max_examples=25)
+@max_examples(25)
 def test_candidates_stay_within_the_growth_and_one_survives(name, readings, growth, ratio):
     policy = make_policy(name, line(), length_scale=0.7, growth=growth, ratio=ratio, bound=0.1)
     step = 1.0 if ratio is None else math.log(ratio)
@@ -251,7 +252,7 @@ def test_suspected_regrets_are_balanced_to_within_one_reply(name):
 
 @pytest.mark.parametrize("name", BALANCED)
 @given(st.lists(st.one_of(st.none(), st.floats(-3, 3)), max_size=40))
-@settings(max_examples=25)
+@max_examples(25)
 def test_intervals_without_replies_choose_as_if_all_bounds_were_computed(name, history):
     """A restored policy computes all bounds; the other one keeps them while nothing changes."""
     options = {"bound": 0.1, "growth": 0.75}
@@ -444,7 +445,7 @@ def count_densities(policy, intervals):
 
 @pytest.mark.parametrize("name", ["mle-gp-ucb", "mcmc-gp-ucb"])
 @given(pauses=st.lists(st.integers(0, 50), max_size=5))
-@settings(max_examples=5)
+@max_examples(5)
 def test_length_scale_is_fitted_again_only_to_other_readings(name, pauses):
     """After a long downtime, the daemon ends up to 10,000 intervals at once."""
     policy = make_policy(name, plane(), window=4)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.policy_cases import POSITIONS, K, field_of, histories, run
 
 from edge_tvbo.models.field import SensorField
@@ -48,7 +49,7 @@ def test_an_unused_parameter_changes_nothing(name):
     names = unused(name, **UNUSED[name])
     assert names
 
-    @settings(max_examples=4)
+    @max_examples(4)
     @given(st.fixed_dictionaries({each: VALUES[each] for each in names}), histories())
     def check(values, history):
         one, other = (

@@ -5,8 +5,9 @@ import sys
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import max_examples
 
 from edge_tvbo import SensorField, plugins
 from edge_tvbo.cli import main
@@ -88,7 +89,7 @@ def test_without_scipy_a_moving_function_names_the_extra(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", problems())
-@settings(max_examples=10)
+@max_examples(10)
 @given(seed=st.integers(0, 2**31), share=st.floats(0, 1), data=st.data())
 def test_no_value_of_a_problem_is_better_than_the_best(name, seed, share, data):
     assert isinstance(load_problem(name), Problem)

@@ -4,9 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.examples import max_examples
 from support.recordings import MIDNIGHT, data_source, small_recording
 
 from edge_tvbo.control.controller import Controller
@@ -251,7 +252,7 @@ def test_gap_gives_an_elapsed_deadline():
 
 
 @given(st.integers(0, 2**31), st.sampled_from(["max", "min"]))
-@settings(max_examples=40)
+@max_examples(40)
 def test_regret_is_never_negative_and_timeouts_are_the_gaps(seed, objective):
     recording = small_recording(objective=objective)
     recorder = run(recording, "random", seed=seed)

@@ -5,8 +5,9 @@ import re
 import numpy as np
 import pytest
 from edge_tvbo_adapters.datasets.grid import fill_gaps
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.recordings import small_recording
 
 from edge_tvbo.errors import DataError
@@ -31,7 +32,7 @@ def course():
 
 @pytest.mark.filterwarnings("error")
 @given(st.integers(0, T - 1), st.integers(0, M - 1), st.sampled_from([1.797e308, -1e200]))
-@settings(max_examples=30)
+@max_examples(30)
 def test_a_reading_of_an_impossible_size_is_named_whatever_the_gaps_are(row, arm, size):
     values, observed = course(), np.ones((T, M), np.bool_)
     observed[20:TRAINED, 3] = False
@@ -47,7 +48,7 @@ def test_a_reading_of_an_impossible_size_is_named_whatever_the_gaps_are(row, arm
 
 
 @given(st.integers(0, 2**31))
-@settings(max_examples=30)
+@max_examples(30)
 def test_readings_of_the_test_days_change_no_training_row(seed):
     rng = np.random.default_rng(seed)
     values, observed = rng.normal(size=(T, M)), rng.random((T, M)) < 0.7
@@ -62,7 +63,7 @@ def test_readings_of_the_test_days_change_no_training_row(seed):
 
 
 @given(st.integers(0, 2**31))
-@settings(max_examples=30)
+@max_examples(30)
 def test_short_gaps_between_training_readings_are_interpolated(seed):
     rng = np.random.default_rng(seed)
     observed = rng.random((T, M)) < 0.7

@@ -8,9 +8,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.examples import max_examples
 from support.naive import se
 
 from edge_tvbo.models.field import SensorField
@@ -138,7 +139,7 @@ def examples(many, cases=CASES, **strategies):
     def decorate(check):
         @cache
         def of_examples(number):
-            @settings(max_examples=min(number, settings.default.max_examples))
+            @max_examples(number)
             @given(**strategies)
             def drawn(case, **arguments):
                 check(case, **arguments)

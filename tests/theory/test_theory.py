@@ -6,8 +6,9 @@ from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.naive import se
 
 from edge_tvbo import theory
@@ -164,7 +165,7 @@ def test_resetting_regret_of_a_static_field_has_no_mismatch(T, block):
 
 
 @given(HORIZONS, EPSILONS, st.integers(1, 12), st.floats(0.05, 1), st.integers(0, 2**32 - 1))
-@settings(max_examples=200)
+@max_examples(200)
 def test_mismatch_bounds_the_error_of_a_static_model(T, epsilon, n, noise, seed):
     """[B16] lemma D.1, (82): the width term of ψ is at least the error of the width."""
     assume(n <= T)
@@ -290,7 +291,7 @@ def test_theorem_4_1_by_hand():
 
 @pytest.mark.slow
 @given(HORIZONS, GAINS, DOMAINS, NOISES, st.floats(1e-6, 0.9999), st.integers(1, 10**6))
-@settings(max_examples=300)
+@max_examples(300)
 def test_no_delta_and_tau_have_a_smaller_bound_than_the_best(T, gain, domain, noise, delta, tau):
     best = theory.best_constant_beta(T, gain=gain, domain=domain, noise_variance=noise)
     assume(delta < domain.a1 * domain.dimension)
@@ -670,7 +671,7 @@ def test_mean_loss_is_the_integral_of_the_tail(domain):
 
 
 @given(st.floats(0.1, 10), st.floats(0.1, 10))
-@settings(max_examples=25)
+@max_examples(25)
 def test_summary_does_not_depend_on_model_units(stretch, scale):
     """Multiplying the field by c and its scale by 1/c changes no reading."""
     names = [f"s{i}" for i in range(len(FIELD))]

@@ -5,9 +5,10 @@ import re
 import numpy as np
 import pytest
 from edge_tvbo_adapters.datasets.grid import fill_gaps
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.examples import max_examples
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.models.field import SensorField
@@ -36,7 +37,7 @@ def days(number, *, seed=0, noise=0.1, rows=None, per_day=24):
 
 
 @given(start=st.integers(0, 10**6).map(lambda k: k * HOUR), extra=st.integers(0, 23))
-@settings(max_examples=15)
+@max_examples(15)
 def test_the_course_is_that_of_the_time_of_day(start, extra):
     readings = days(4, rows=4 * 24 + extra)
     model = fit_structure(readings, HOUR, start)
@@ -64,7 +65,7 @@ def test_an_interval_that_does_not_divide_the_day_is_interpolated():
     start=st.floats(0, 2e9),
     kind=st.sampled_from(["noise", "equal", "jump", "one sensor moves"]),
 )
-@settings(max_examples=60)
+@max_examples(60)
 @pytest.mark.filterwarnings("error")
 def test_any_rows_have_a_finite_model_or_none(T, interval, start, kind):
     rng = np.random.default_rng(T)
@@ -161,7 +162,7 @@ def season_of(period, interval, T, *, seed, noise=0.3):
     [(DAY, HOUR, 10 * 24), (DAY, 7000.0, 150), (YEAR, DAY, 5 * 365), (YEAR, WEEK, 6 * 52)],
 )
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=3)
+@max_examples(3)
 def test_a_known_season_is_found(period, interval, T, seed):
     model = fit_structure(season_of(period, interval, T, seed=seed), interval, 1e9)
     assert model.period == pytest.approx(period, rel=0.005)
@@ -245,7 +246,7 @@ def test_nights_without_readings_are_not_trained_on():
 
 
 @given(after=st.integers(1, 30), rows=st.sampled_from([48, 96]))
-@settings(max_examples=5)
+@max_examples(5)
 def test_days_without_readings_at_the_end_do_not_change_the_rates(after, rows):
     """The rates are searched on the newest rows with readings, however long ago these were."""
     readings = days(8, noise=0.3)
@@ -289,7 +290,7 @@ def test_nothing_is_trained_on_readings_that_are_all_equal(value, log1p_scale):
 
 
 @given(exponent=st.one_of(st.integers(-320, -52), st.integers(52, 307)))
-@settings(max_examples=30)
+@max_examples(30)
 def test_readings_of_an_impossible_size_are_named(exponent):
     """An example is 1.8e+308, which some programs write instead of a missing reading."""
     readings = np.array([[1.0, 1.2], [1.1, 1.4], [1.3, 1.1]]) * float(f"1e{exponent}")
@@ -607,7 +608,7 @@ def test_heavy_tailed_readings_are_modelled_on_a_log_scale():
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=5)
+@max_examples(5)
 def test_readings_without_heavy_tails_stay_on_their_scale(seed):
     rng = np.random.default_rng(seed)
     readings = 20.0 + days(6, noise=0.5, seed=seed) + rng.normal(size=3)

@@ -26,9 +26,10 @@ from edge_tvbo_adapters.homeassistant.discovery import (
 from edge_tvbo_adapters.homeassistant.entities import MAX_SENSORS
 from edge_tvbo_adapters.mqtt.publisher import DOCUMENTS
 from edge_tvbo_adapters.mqtt.request_queue import parse_request
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from support.examples import max_examples
 from support.ha_schema import check_message
 
 from edge_tvbo.config.settings import HomeAssistant
@@ -366,7 +367,7 @@ def test_message_is_small_enough_for_the_shipped_broker_configuration():
 @given(st.integers(1, 9), st.integers(1, 500), st.integers(1, 64), st.booleans())
 @example(3, 500, 30, True)
 @example(9, 100, 64, True)
-@settings(max_examples=20, deadline=None)
+@max_examples(20, deadline=None)
 def test_message_for_large_networks_with_names_is_small_enough(fields, sensors, letters, commands):
     ids = tuple(f"s{n}" for n in range(sensors))
     names = {sensor: f"{sensor} in {'ü' * letters}"[:64] for sensor in ids}

@@ -8,8 +8,9 @@ from math import isfinite
 
 import pytest
 from edge_tvbo_adapters.payloads import FORMATS, make_codec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import max_examples
 from support.recorded import MESSAGES
 
 from edge_tvbo.errors import ConfigError, PayloadError
@@ -92,7 +93,7 @@ def test_recorded_message_is_decoded_as_documented(message):
     assert outcome(message.codec(), message.body) == message.expected
 
 
-@settings(max_examples=400)
+@max_examples(400)
 @given(
     st.binary()
     | st.text().map(str.encode)

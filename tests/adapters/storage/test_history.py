@@ -18,10 +18,11 @@ from edge_tvbo_adapters.storage.batch_db import MAX_WAL_SIZE
 from edge_tvbo_adapters.storage.batch_file import TABLE
 from edge_tvbo_adapters.storage.history_db import HISTORY, HistoryDatabase, packed, unpacked
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support.databases import is_of_later_version
 from support.directories import directory_in_memory
+from support.examples import max_examples
 from support.history import SENSORS, history_entry
 
 from edge_tvbo.config.mqtt_settings import Mqtt
@@ -34,8 +35,8 @@ from edge_tvbo.messages.history import HistoryEntry, PosteriorSnapshot, Quantize
 MIB = 2**20
 USER_VERSION_AT = 60  # position of the format's number, 4 bytes, in the header of an SQLite file
 MAX_SIZE = 16 * MIB
-with_directory = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+with_directory = max_examples(
+    30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -14,9 +14,10 @@ from edge_tvbo_adapters.storage.reading_db import (
     ReadingDatabase,
     read_readings,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support.directories import directory_in_memory
+from support.examples import max_examples
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.readings import RecordedReading
@@ -41,7 +42,7 @@ def open_database(directory, max_size=16 * MIB):
     return closing(ReadingDatabase(str(directory), "k", max_size))
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@max_examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.lists(readings, min_size=1, max_size=20), max_size=4),
     st.integers(-1, 10**4),

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.examples import max_examples
 from support.naive import se
 
 from edge_tvbo.errors import SnapshotError
@@ -170,7 +171,7 @@ def run_both(one, other, history, retain, tolerance=1e-7):
 
 @pytest.mark.parametrize("factors", [0, 1, 2])
 @given(history=steps)
-@settings(max_examples=30)
+@max_examples(30)
 def test_it_is_the_assumed_density_filter(factors, history):
     with pytest.MonkeyPatch.context() as patch:
         few_factors(patch, factors)
@@ -179,7 +180,7 @@ def test_it_is_the_assumed_density_filter(factors, history):
 
 
 @given(history=steps)
-@settings(max_examples=30)
+@max_examples(30)
 def test_with_as_many_factors_as_sensors_it_is_exact(history):
     B = se(PLACES, 0.5)
     low_rank, dense = (covariance_of(kind, B) for kind in (LowRankCovariance, DenseCovariance))
@@ -189,7 +190,7 @@ def test_with_as_many_factors_as_sensors_it_is_exact(history):
 
 
 @given(history=steps, weights=st.lists(st.floats(-0.9, 0.9), min_size=M, max_size=M))
-@settings(max_examples=30)
+@max_examples(30)
 def test_it_is_exact_for_factors_that_do_not_change(history, weights):
     f = np.array(weights)
     B = np.outer(f, f) + np.diag(1 - f**2)

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from support.examples import max_examples
 from support.naive import se
 
 from edge_tvbo.errors import ConfigError, SnapshotError
@@ -133,7 +134,7 @@ EPSILON = st.sampled_from([0.1, 0.3, 0.7])
 
 
 @given(history=histories(), epsilon=EPSILON, wait=st.integers(0, 9))
-@settings(max_examples=60)
+@max_examples(60)
 def test_relevance_is_the_change_from_leaving_a_reading_out(history, epsilon, wait):
     now = history[-1][0] + wait
     bounds, exact = distances(history, now, epsilon)
@@ -143,7 +144,7 @@ def test_relevance_is_the_change_from_leaving_a_reading_out(history, epsilon, wa
 
 
 @given(history=histories(), epsilon=EPSILON)
-@settings(max_examples=30)
+@max_examples(30)
 def test_relative_relevance_does_not_change_with_time(history, epsilon):
     now = history[-1][0]
     assert_allclose(
@@ -184,7 +185,7 @@ def test_relevance_equals_the_authors_code():
     wait=st.integers(0, 9),
     gone=st.lists(st.integers(0, 11), max_size=5),
 )
-@settings(max_examples=60, deadline=None)
+@max_examples(60, deadline=None)
 def test_compiled_relevance_equals_its_twin_after_removals(history, epsilon, wait, gone):
     history = list(history)
     posterior = PrunedWindowPosterior(FIELD, TimeVarying(epsilon), 12, alpha=0.0)
@@ -235,7 +236,7 @@ def held(posterior):
     window=st.sampled_from([1, 4, 64]),
     share=st.sampled_from([0.3, 1.0]),
 )
-@settings(max_examples=30)
+@max_examples(30)
 def test_the_readings_held_are_those_of_the_papers_algorithm(
     make, seed, epsilon, alpha, window, share
 ):

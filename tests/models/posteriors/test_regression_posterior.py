@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from support.examples import max_examples
 from support.naive import NaivePosterior, se, temporal
 
 from edge_tvbo.errors import ConfigError, SnapshotError
@@ -64,7 +65,7 @@ TWINS = [
 
 @pytest.mark.parametrize(("model", "d"), TWINS, ids=[repr(model) for model, _ in TWINS])
 @given(history=HISTORIES, window=st.sampled_from([1, 3, 64]))
-@settings(max_examples=40)
+@max_examples(40)
 def test_posterior_equals_the_textbook_formula(model, d, history, window):
     posterior = apply(RegressionPosterior(FIELD, model, window), history)
     twin = apply(NaivePosterior(K, 0.05, d, window), history)
@@ -86,7 +87,7 @@ TWO_COMPONENT_MODELS = [Momentum(0.9, 0.6), Momentum(0.9, 0.9), Sigmoid(6.0, 2.0
 
 @pytest.mark.parametrize("model", TWO_COMPONENT_MODELS, ids=repr)
 @given(history=HISTORIES)
-@settings(max_examples=40)
+@max_examples(40)
 def test_posterior_equals_the_two_component_posterior(model, history):
     history = [step for step in history if step != "reset"]
     posterior = apply(RegressionPosterior(FIELD, model, 64), history)
@@ -109,7 +110,7 @@ weighted = pytest.mark.parametrize("make", [by_regression, compiled])
 
 @weighted
 @given(history=HISTORIES, gamma=st.sampled_from([0.3, 0.9, 1.0]))
-@settings(max_examples=60)
+@max_examples(60)
 def test_noise_of_a_weighted_reading_grows_with_age(make, history, gamma):
     posterior = make(64, gamma)
     plain = NaivePosterior(K, 0.05, temporal("static"))
@@ -127,7 +128,7 @@ def test_noise_of_a_weighted_reading_grows_with_age(make, history, gamma):
 
 
 @given(history=HISTORIES, window=st.sampled_from([1, 3, 64]))
-@settings(max_examples=40)
+@max_examples(40)
 def test_compiled_weighted_posterior_equals_regression(history, window):
     plain, other = by_regression(window, 0.7), compiled(window, 0.7)
     for posterior in (plain, other):
@@ -205,7 +206,7 @@ def test_predictions_in_a_box_equal_the_formula():
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(0, 10), width=st.sampled_from([0.0, 0.5, 3.0]))
-@settings(max_examples=30)
+@max_examples(30)
 def test_the_search_is_never_worse_than_the_best_candidate(seed, n, width):
     posterior, _, _ = in_box(seed, n)
     best = posterior.highest(width, ALL, 0, 0)

@@ -6,9 +6,10 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.examples import max_examples
 from support.naive import se
 from support.structural_fields import draw_values
 
@@ -118,7 +119,7 @@ class Twin:
 
 
 @given(history=steps, start=st.integers(0, 10**5))
-@settings(max_examples=40)
+@max_examples(40)
 def test_it_is_gaussian_process_regression(history, start):
     posterior, twin = StructuralPosterior(field_of(MODEL)), Twin(MODEL)
     at = start * HOUR
@@ -151,7 +152,7 @@ def test_it_is_gaussian_process_regression(history, start):
     pieces=st.lists(st.integers(1, 30), min_size=1, max_size=5),
     advances=st.integers(0, 4),
 )
-@settings(max_examples=40)
+@max_examples(40)
 def test_a_gap_is_the_same_in_one_piece_in_several_and_in_intervals(
     history, start, pieces, advances
 ):
@@ -360,7 +361,7 @@ def test_restored_liveliness_is_limited():
 
 
 @given(history=steps, cut=st.integers(0, 25))
-@settings(max_examples=30)
+@max_examples(30)
 def test_restored_it_continues_bit_for_bit(history, cut):
     def run(posterior, part, at):
         for step in part:
@@ -430,7 +431,7 @@ def test_a_snapshot_without_an_interval_factor_has_normal_intervals(monkeypatch)
     errors=st.lists(st.sampled_from([0.5, 1.0, 2.0, 5.0]), min_size=200, max_size=300),
     spread=st.sampled_from([0.5, 1.0, 1.5]),
 )
-@settings(max_examples=10)
+@max_examples(10)
 def test_intervals_contain_nine_of_ten_readings_whatever_their_distribution(errors, spread):
     posterior = StructuralPosterior(field_of(MODEL))
     inside = 0

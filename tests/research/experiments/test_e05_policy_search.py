@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from support.examples import max_examples
 
 pytest.importorskip("scipy")
 
@@ -80,7 +80,7 @@ class TestExperiment:
 
 class TestArdMapPosterior:
     @given(st.lists(st.floats(-0.6, 2.4), min_size=2, max_size=2), st.integers(0, 9))
-    @hypothesis_settings(max_examples=20)
+    @max_examples(20)
     def test_gradient_of_the_density_equals_finite_differences(self, logs, seed):
         rng = np.random.default_rng(seed)
         X = rng.uniform(0.0, 8.0, (9, 2))

@@ -17,9 +17,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
+from support.examples import max_examples
 from support.recordings import data_source
 
 from edge_tvbo.cli import main, output
@@ -142,7 +143,7 @@ MEANS = st.dictionaries(
 
 @pytest.mark.acceptance(21)
 @given(MEANS)
-@settings(max_examples=60)
+@max_examples(60)
 def test_sentences_say_when_a_simple_baseline_is_the_best(summary, means):
     some = summary.results[0]
     results = [

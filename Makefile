@@ -14,7 +14,7 @@ APT_INSTALL = $(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -y -
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test unit kernels bytecode lint broker browser compiler docs soak fuzz wheel wheel-arm64 test-arm64 bench clean
-.PHONY: library test-brokers other-brokers lock sbom site
+.PHONY: packages chromium library test-brokers other-brokers lock sbom site
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/edge-tvbo demo
@@ -24,8 +24,9 @@ demo: $(VENV)/demo.stamp
 PYTEST = PATH="$$PATH:/usr/sbin" OPENBLAS_NUM_THREADS=1 HYPOTHESIS_NO_PLUGINS=1 $(BIN)/python -m pytest --dist loadfile
 
 # Many tests wait for a broker or a process: six processes begin with these, and one with those that compute.
-test: $(VENV)/test.stamp broker browser compiler
-	@$(MAKE) --no-print-directory -j 3 lint bytecode library
+test: $(VENV)/pip.stamp
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/test.stamp packages
+	@$(MAKE) --no-print-directory -j 3 lint bytecode library browser
 	EDGE_TVBO_TEST_LIBRARY=$(CURDIR)/$(LIBRARY) $(PYTEST) -n 7 --hypothesis-profile=repeatable
 
 # The tests that need a broker, on mosquitto by each version of MQTT, and the shorter ones on RabbitMQ and aedes.
@@ -167,6 +168,10 @@ test-nodered: $(VENV)/test.stamp
 test-arm64:
 	$(SUDO) deploy/arm64/test.sh
 
+# Debian's packages for the tests, one after the other, because apt allows no second apt; pip installs Python's meanwhile.
+packages: $(VENV)/pip.stamp
+	@$(MAKE) --no-print-directory -j 1 broker chromium compiler
+
 # Debian's mosquitto, where we may install it; without it the broker tests say why they are skipped.
 broker:
 	@PATH="$$PATH:/usr/sbin"; { command -v mosquitto && command -v mosquitto_sub; } >/dev/null || \
@@ -185,7 +190,9 @@ other-brokers:
 	echo "aedes is not installed and cannot be; the tests that want it are skipped"
 
 # Debian's chromium, likewise, for the tests of the dashboard, and axe-core, which they run in it.
-browser: build/axe.min.js
+browser: chromium build/axe.min.js
+
+chromium:
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	{ $(AS_ROOT) apt-get update -qq && $(APT_INSTALL) chromium chromium-driver; } || \
 	echo "chromium is not installed and cannot be; the tests that want one are skipped"
@@ -215,7 +222,8 @@ $(VENV)/pip.stamp:
 	@touch $@
 
 # The versions and hashes of all packages of .venv are in deploy/requirements; `make lock` writes them, from pyproject.toml.
-LOCKED = $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r deploy/requirements
+# Python compiles the modules that it imports; pip would compile all of all packages, a quarter of a minute.
+LOCKED = $(BIN)/python -m pip install -q --no-compile --disable-pip-version-check --require-hashes -r deploy/requirements
 EDITABLE = $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 
 $(VENV)/demo.stamp: $(VENV)/pip.stamp pyproject.toml deploy/requirements/demo.txt

@@ -81,9 +81,10 @@ def _nothing_found(discovery: SensorDiscovery, answers: Answers, missing: list[s
 
 
 def groups_without_prompt(groups: list[SensorGroup], answers: Answers) -> list[SensorGroup]:
-    """Return the `first_groups`; if `answers` names no quantity, print the other quantities.
+    """Return the `first_groups`; print which quantities do not become a field.
 
-    These are the quantities that were found, have a known unit, and do not become a field.
+    These are the other quantities that were found and have a known unit. Nothing is printed if
+    `answers` names the wanted quantities.
     """
     chosen = first_groups(groups, answers.quantities)
     known = dict.fromkeys(each.quantity for each in groups if each.quantity.unit)

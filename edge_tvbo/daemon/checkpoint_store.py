@@ -44,9 +44,9 @@ class Store(Protocol):
         ...
 
     def mark_unsaved(self, until: float) -> None:
-        """Note that no checkpoint of the running process may be stored until the time `until`.
+        """Store a mark: the running process may store no checkpoint until the time `until`.
 
-        `until` is in s since 1970. If possible, this works even if the disk is full.
+        `until` is in s since 1970. If possible, the mark is stored even if the disk is full.
         """
         ...
 

@@ -80,9 +80,8 @@ def _log_left_databases(daemon: Daemon, successor: Daemon) -> None:
     )
     if before != after and all(each.recorder or each.readings for each in both):
         log.warning(
-            "reload: the databases %s.*.db are no longer used, and %s.*.db are new; to continue "
-            "the former databases, stop the daemon, and replace the new databases by the former "
-            "ones",
+            "reload: the databases %s.*.db are no longer used, and %s.*.db are new; to use the "
+            "former records again, stop the daemon, and rename the former files to the new names",
             before,
             after,
         )

@@ -1,4 +1,4 @@
-"""Random draws of policies, which a seed and a counter determine."""
+"""Random numbers for policies; a seed and a counter determine each number."""
 
 import numpy as np
 

@@ -80,7 +80,7 @@ def _synthetic_goal(results: ResultTable, change: str) -> Expectation:
 
 
 def _field_goal(results: ResultTable, place: str) -> Expectation:
-    """Return AUTO's expectation that no policy is clearly better than `auto` on a recording."""
+    """Return the expectation of experiment AUTO that no policy is clearly better than `auto`."""
     ours = results.mean("R_T/T", place=place, policy="auto")
     policy, best = best_other(results, place)
     error = results.mean(OVER_BLOCKS, place=place, policy=policy)
@@ -108,10 +108,10 @@ def _published_goal(results: ResultTable) -> Expectation:
 def _mean_goal(
     results: ResultTable, others: str, policies: Sequence[str], goal: float
 ) -> Expectation:
-    """Return AUTO's expectation on the regret of `auto` divided by that of the best of `policies`.
+    """Return an expectation of experiment AUTO about the regret of `auto`.
 
-    The geometric mean of this quotient over all recordings must be at most `goal`. `others` is a
-    text that names the `policies`.
+    On each recording, this regret is divided by that of the best of `policies`. The geometric mean
+    of these quotients must be at most `goal`. `others` is a text that names the `policies`.
     """
     ours = np.array(_means(results, "auto"))
     best = np.min([_means(results, policy) for policy in policies], axis=0)

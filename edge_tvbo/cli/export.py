@@ -70,6 +70,8 @@ def export(
         if output is None:
             raise ConfigError("A Parquet file is not text; add  --output readings.parquet")
         exports.check_parquet()
+    elif output is not None and output.suffix.lower() == ".parquet":
+        raise ConfigError(f"{output} is the name of a Parquet file; add  --format parquet")
     if interval is not None and kind != "csv":
         raise ConfigError(
             "--interval is for --format csv; the other formats contain every reading."

@@ -136,6 +136,8 @@ def test_export_to_a_file_whose_name_ends_in_gz_is_compressed(config, tmp_path, 
         assert run("export", config, "--format", kind, "-o", output).exit_code == 0
 
     assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+    name, end, _ = packed.read_bytes()[10:].partition(b"\0")  # as a program unpacks the file
+    assert (name, end) == (b"home.csv", b"\0")
     if kind == "csv":
         assert run("replay", packed, "--policy", "random").exit_code == 0
 
@@ -364,6 +366,7 @@ def test_a_renamed_field_without_readings_names_the_fields_that_have_some(config
         (["replay", "CONFIG", "--via", "mqtt"], "no recorded readings yet"),
         (["export", "CONFIG", "--from", "monday"], "is not a time such as 2026-03-02"),
         (["export", "CONFIG", "--format", "parquet"], "add  --output readings.parquet"),
+        (["export", "CONFIG", "-o", "a.parquet"], "a.parquet is the name of a Parquet file; add"),
         (["export", "CONFIG", "--format", "influxdb", "--interval", "1h"], "is for --format csv"),
         (["export", "CONFIG", "--to", "9999-12-31"], "'--to': '9999-12-31' is not a time"),
         (["export", "CONFIG", "--from", "2026-03-03", "--to", "2026-03-02"], "Exchange the two"),

@@ -62,10 +62,13 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
     An older file is replaced only when the new file is complete.
     """
-    is_compressed = path.name.lower().endswith(".gz")
-    opened = gzip.open if is_compressed else open
-    with _replacement(path) as beside, opened(beside, "wt", encoding="utf-8", newline="") as file:
-        file.writelines(lines)
+    encoded = (line.encode() for line in lines)
+    with _replacement(path) as beside, beside.open("wb") as file:
+        if not path.name.lower().endswith(".gz"):
+            file.writelines(encoded)
+            return
+        with gzip.GzipFile(path.stem, "wb", fileobj=file) as packed:  # named as it is unpacked
+            packed.writelines(encoded)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from math import floor, log10
 
 from edge_tvbo.messages.commands import Ending, Record, Unused
 from edge_tvbo.messages.documents import Decision, FieldHealth, Reason
-from edge_tvbo.messages.formatting import counted, significant
+from edge_tvbo.messages.formatting import counted, named, significant
 from edge_tvbo.messages.history import HistoryEntry
 
 NO_NAMES: Mapping[str, str] = {}
@@ -47,7 +47,7 @@ def describe(entry: HistoryEntry, now: float, names: Mapping[str, str] = NO_NAME
     last = f", the last reset at {model.last_reset}" if model.last_reset else ""
     resets = f", after {counted(model.resets, 'reset')}{last}" if model.resets else ""
     yield f"The model of {decision.policy} had {counted(model.observations, 'reading')}{resets}."
-    if decision.earlier:
+    if decision.earlier or entry.earlier:
         yield f"{activated.capitalize()} earlier in the same interval:"
         yield from (f"  - {each}" for each in _earlier(entry, names))
     yield _ending(entry, now)
@@ -81,13 +81,15 @@ def _reason_text(decision: Decision) -> str:
 
 
 def _earlier(entry: HistoryEntry, names: Mapping[str, str] = NO_NAMES) -> Iterator[str]:
-    """Yield a history text for each earlier activation of the interval: sensor and reply."""
-    known = {each.decision.sensor: each for each in entry.earlier}
-    for sensor in entry.decision.earlier:
-        if sensor not in known:
-            yield names.get(sensor, sensor)
-            continue
-        decision, record = known[sensor].decision, known[sensor].record
+    """Yield a history text for each earlier activation of the interval: sensor and reply.
+
+    Of activations that are not stored, only the sensors are known.
+    """
+    stored = {each.decision.sensor for each in entry.earlier}
+    unknown = [sensor for sensor in entry.decision.earlier if sensor not in stored]
+    yield from named(unknown, names)
+    for each in entry.earlier:
+        decision, record = each.decision, each.record
         ended = "" if record is None else f"; {_short_ending(decision, record, _unit(entry))}"
         yield f"{decision.text}{ended}"
 
@@ -113,8 +115,8 @@ def _ending(entry: HistoryEntry, now: float) -> str:
         if now < datetime.fromisoformat(decision.expires_at).timestamp():
             return f"The daemon waits for the reply until {decision.expires_at}."
         return (
-            "The end of the interval is not in the history yet, or the daemon was killed before the"
-            " interval ended."
+            "The end of the interval is not in the history yet, no history is stored (the setting"
+            " state.history), or the daemon was killed before the interval ended."
         )
     if record.ending is Ending.UNDELIVERED:
         return (

@@ -145,11 +145,7 @@ def _entry(
     except DataError as error:
         stored, span, missing = None, None, str(error)
     else:
-        missing = (
-            f"The history contains {span_text(span)} of {field}.\n"
-            "Newer decisions are not in the history yet. The setting state.checkpoint says how"
-            " often the daemon writes them; on SIGUSR1 the daemon writes them immediately."
-        )
+        missing = _missing_text(field, interval, span)
     if stored is not None and interval is not None:
         return stored
     running = _running(retained(), field)
@@ -164,6 +160,21 @@ def _entry(
         return running
     now = f"; the newest is {running.decision.interval}" if running else ""
     raise DataError(f"{field}: interval {interval} was not found{now}. {missing}")
+
+
+def _missing_text(field: str, interval: int | None, span: tuple[int, int] | None) -> str:
+    """Return, for `why`, what the history contains, and why it has no decision of `interval`."""
+    contains = f"The history contains {span_text(span)} of {field}"
+    if span is not None and interval is not None and span[0] < interval < span[1]:
+        return (
+            f"{contains}, but not this one: the field was paused, the daemon was not running, or "
+            "it was killed before it wrote the decision."
+        )
+    return (
+        f"{contains}.\n"
+        "Newer decisions are not in the history yet. The setting state.checkpoint says how"
+        " often the daemon writes them; on SIGUSR1 the daemon writes them immediately."
+    )
 
 
 def _stored(history: "HistoryReader", field: str, interval: int | None) -> "HistoryEntry | None":

@@ -277,7 +277,7 @@ def _decisions(
         yield (
             "last decisions before the crash; the crash is shown below:"
             if lines
-            else "no decision and no crash is recorded"
+            else _no_crash(state, instance, "no decision and no crash is recorded")
         )
     yield from lines
 
@@ -289,9 +289,18 @@ def _crash(path: Path, raw: dict[str, Any]) -> Iterator[str]:
     state, instance = _state(path, raw)
     crash = crash_log.read(str(state), instance) if state else None
     if crash is None:
-        yield "none is recorded"
+        none = "none is recorded"
+        yield _no_crash(state, instance, none) if state else none
         return
     yield from re.sub(r'(File ")[^"]*[/\\]', r"\1", crash.text).splitlines()
+
+
+def _no_crash(state: Path, instance: str, none: str) -> str:
+    """Return why the bug report shows no crash: the text `none`, or that the file is unreadable."""
+    from edge_tvbo.daemon import crash_log
+
+    access = _access(crash_log.crash_file(str(state), instance))
+    return none if access == "does not exist" else f"the crash file: {access}"
 
 
 def _state(path: Path, raw: dict[str, Any]) -> tuple[Path | None, str]:

@@ -1,7 +1,10 @@
 """`why` and `status`: output of a running daemon and its history, and hints without them."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from contextlib import closing
 
 import msgspec
@@ -13,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.controllers import controller_settings
 from support.history import history_entry
+from support.paths import ROOT
 from support.ports import free_port
 
 from edge_tvbo.cli import main
@@ -97,6 +101,40 @@ def test_why_prints_the_stored_range_for_an_unknown_interval(made, number):
         f"lab: interval {number} was not found. The history contains intervals 120 to 129" in text
     )
     assert "SIGUSR1" in text
+
+
+def test_why_does_not_promise_a_missing_interval_between_stored_ones(made):
+    config = made([history_entry(n) for n in (120, 121, 128, 129)])
+    code, text = said("why", config, "125")
+    assert code == 2
+    assert (
+        "lab: interval 125 was not found. The history contains intervals 120 to 129 of lab, but "
+        "not this one: the field was paused, the daemon was not running" in text
+    )
+    assert "SIGUSR1" not in text
+
+
+def test_why_names_the_reason_if_the_user_may_not_read_the_history(made, tmp_path):
+    config = made([history_entry(1)])
+    history = tmp_path / "state" / "w.history.db"
+    unprivileged = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    command = [sys.executable, "-m", "edge_tvbo", "why", config, "1"]
+    for path in (history, history.parent):
+        path.chmod(0)
+        try:
+            done = subprocess.run(
+                [*unprivileged, *command] if os.geteuid() == 0 else command,
+                capture_output=True,
+                text=True,
+                cwd=ROOT,
+            )
+        finally:
+            path.chmod(0o700)
+        assert done.returncode == 2
+        assert (
+            f"{history}: this user is not allowed to read the history. Run the command as the "
+            "owner of the file or as root, for example with sudo." in done.stderr
+        )
 
 
 def test_why_without_a_history_prints_the_setting_to_add(made):
@@ -209,11 +247,15 @@ def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     assert "The daemon waits for the reply until" in words(record=None)
     late = "\n".join(history_text.describe(history_entry(7, ended=False), 2e9))
     assert "The end of the interval is not in the history yet" in late
+    assert "no history is stored (the setting state.history)" in late
     both = REPLACE(history_entry(7).decision, earlier=["mote-8", "mote-9"])
     before = EarlierActivation(REPLACE(both, sensor="mote-9", text="mote-9: why"), missed)
     text = words(decision=both, earlier=(before,))
     before = "Activated earlier in the same interval:\n  - mote-8\n  - mote-9: why; timed out\n"
     assert before in text
+    again = EarlierActivation(REPLACE(both, text="mote-7: again"), missed)
+    text = words(decision=REPLACE(both, earlier=[]), earlier=(again,))
+    assert "Activated earlier in the same interval:\n  - mote-7: again; timed out\n" in text
     notice = Notice("sensor-lost", "2026-11-21T00:00:07Z", "mote-1 did not reply in time")
     assert "  - 2026-11-21T00:00:07Z sensor-lost: mote-1" in words(notices=(notice,))
 

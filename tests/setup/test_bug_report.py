@@ -531,6 +531,15 @@ def test_repeated_crashes_keep_the_decisions_before_the_first(stateful):
     assert "heat 99 nothing" in part(stateful, "Last crash")
 
 
+def test_a_crash_file_that_cannot_be_read_is_not_taken_for_no_crash(stateful):
+    (stateful.parent / "state" / "edge.last-crash.txt").mkdir(parents=True)
+
+    assert "the crash file: a directory" in part(stateful, "Last crash")
+    said = part(stateful, "Last decisions")
+    assert "the crash file: a directory" in said
+    assert "no decision and no crash is recorded" not in said
+
+
 def test_decisions_are_read_from_the_history(stateful):
     state = stateful.parent / "state"
     crash(state, range(5))

@@ -1,5 +1,6 @@
 """Batch file: the SQLite file of a batch database, and a connection that reads it."""
 
+import os
 import sqlite3
 import zlib
 from collections.abc import Iterator
@@ -97,10 +98,10 @@ def decoded(blob: bytes, kind: type[Decoded], what: str) -> Decoded:
 def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
     """Open a batch database for reading, even in a read-only directory.
 
-    Raises `DataError` if there is no such file, or if this version cannot read its format.
+    Raises `DataError` if there is no such file, if this user may not read the file, or if this
+    version cannot read its format.
     """
-    if not path.exists():
-        raise DataError(f"{path}: {kind.missing}")
+    _check_readable(path, kind)
     with ExitStack() as unless_readable:
         connection = unless_readable.enter_context(closing(_open(path)))
         version = pragma_value(connection, "user_version")
@@ -118,6 +119,26 @@ def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
         f"{path}: {kind.article} has format {version}, and this version of edge_tvbo reads format "
         f"{len(kind.schemas)}; {program}."
     )
+
+
+def _check_readable(path: Path, kind: Kind) -> None:
+    """Raise `DataError` if there is no batch database at `path`, or if this user may not read it.
+
+    The file is not opened, because closing it would release the locks of a daemon in this process.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataError(f"{path}: {kind.missing}") from None
+    except PermissionError:  # of the directory
+        is_readable = False
+    else:
+        is_readable = os.access(path, os.R_OK)
+    if not is_readable:
+        raise DataError(
+            f"{path}: this user is not allowed to read {kind.article}. Run the command as the "
+            "owner of the file or as root, for example with sudo."
+        )
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -103,7 +103,7 @@ def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
     """
     _check_readable(path, kind)
     with ExitStack() as unless_readable:
-        connection = unless_readable.enter_context(closing(_open(path)))
+        connection = unless_readable.enter_context(closing(_open(path, kind)))
         version = pragma_value(connection, "user_version")
         if version == len(kind.schemas):
             unless_readable.pop_all()
@@ -141,15 +141,25 @@ def _check_readable(path: Path, kind: Kind) -> None:
         )
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    """Open a batch database for reading; in a read-only directory, declare the file immutable."""
-    uri = path.absolute().as_uri()
+def _open(path: Path, kind: Kind) -> sqlite3.Connection:
+    """Open a batch database for reading; in a read-only directory, declare the file immutable.
+
+    Raises `DataError` if the directory is read-only, and SQLite has to create a file beside a WAL.
+    """
+    uri, wal = path.absolute().as_uri(), path.with_name(f"{path.name}-wal")
     try:
         return _open_checked(f"{uri}?mode=ro")
-    except sqlite3.OperationalError:
-        if path.with_name(f"{path.name}-wal").exists():
+    except sqlite3.OperationalError as error:
+        if not wal.exists():
+            return _open_checked(f"{uri}?mode=ro&immutable=1")
+        is_refused = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN
+        if not is_refused or os.access(path.parent, os.W_OK):
             raise
-        return _open_checked(f"{uri}?mode=ro&immutable=1")
+    raise DataError(
+        f"{path}: {kind.article} cannot be read in a directory where this user cannot write, "
+        f"because its newest part is in {wal.name}; copy these files to a directory where this "
+        "user can write, and read the copy."
+    )
 
 
 def _open_checked(uri: str) -> sqlite3.Connection:

@@ -146,19 +146,40 @@ def test_reader_sees_each_batch_while_the_daemon_writes(tmp_path):
                 assert reader.newest("lab", 1) == [history_entry(n)]
 
 
-def test_history_is_readable_on_a_read_only_disk(tmp_path):
-    """Only a read-only mount keeps root from writing to a directory."""
-    with open_database(tmp_path) as history:
-        assert history.store([history_entry(0)])
-    mount = ["mount", "--bind", "-o", "ro", str(tmp_path), str(tmp_path)]
+def called_in_read_only(directory, action):
+    """Call `action` while a directory is read-only: only a mount keeps root from writing to it."""
+    mount = ["mount", "--bind", "-o", "ro", str(directory), str(directory)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("mounting needs more rights")
-    subprocess.run(["mount", "-o", "remount,ro,bind", str(tmp_path)], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,bind", str(directory)], check=True)
     try:
-        with open_reader(tmp_path) as reader:
-            assert reader.newest("lab", 1) == [history_entry(0)]
+        return action()
     finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
+        subprocess.run(["umount", str(directory)], check=True)
+
+
+def newest_in(directory):
+    with open_reader(directory) as reader:
+        return reader.newest("lab", 1)
+
+
+def test_history_is_readable_on_a_read_only_disk(tmp_path):
+    with open_database(tmp_path) as history:
+        assert history.store([history_entry(0)])
+    assert called_in_read_only(tmp_path, lambda: newest_in(tmp_path)) == [history_entry(0)]
+
+
+def test_a_wal_on_a_read_only_disk_is_an_error_that_says_what_to_do(tmp_path):
+    """SQLite cannot read a WAL without the file `-shm`, which a backup may lack."""
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    with open_database(tmp_path) as history:
+        assert history.store([history_entry(0)])
+        for each in ("k.history.db", "k.history.db-wal"):
+            shutil.copy(tmp_path / each, copy)
+    with pytest.raises(DataError, match="copy these files to a directory where this user can"):
+        called_in_read_only(copy, lambda: newest_in(copy))
+    assert newest_in(copy) == [history_entry(0)]
 
 
 def test_error_without_a_file_names_the_setting(tmp_path):

@@ -64,12 +64,16 @@ def one_line(entry: HistoryEntry) -> str:
 
 
 def replies(health: FieldHealth) -> str:
-    """Return a history text: how many selected sensors replied and how many timed out."""
+    """Return a history text: how many selected sensors replied and how many timed out.
+
+    If activations were not delivered, for example while the broker was down, they are counted, too.
+    """
     if health.recommends:
         whose = "its" if health.answered == 1 else "their"
         return f"{counted(health.answered, 'recommended sensor')} reported in {whose} interval"
     replied = f"{health.answered} {'reply' if health.answered == 1 else 'replies'}"
-    return f"{replied}, {health.missed} timed out"
+    undelivered = f", {health.undelivered} not delivered" if health.undelivered else ""
+    return f"{replied}, {health.missed} timed out{undelivered}"
 
 
 def _reason_text(decision: Decision) -> str:

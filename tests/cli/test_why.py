@@ -365,6 +365,15 @@ def test_status_shows_the_energy_budget_and_the_sensors_with_low_batteries(made,
     )
 
 
+def test_status_counts_the_activations_that_were_not_delivered(made, monkeypatch):
+    field = FieldHealth(9, "a", 8, 1, [], {}, undelivered=4)
+    report = Health("2026-11-21T00:02:00Z", 60, "0.1.0", {"lab": field})
+    seen = RetainedState("online", report, {"lab": history_entry(9).decision})
+    monkeypatch.setattr(status_command, "retained_state", lambda *_: seen)
+
+    assert "8 replies, 1 timed out, 4 not delivered; unresponsive" in said("status", made())[1]
+
+
 @pytest.mark.parametrize("before", [8, None])
 def test_status_shows_counters_and_a_decision_of_the_same_interval(before, made, monkeypatch):
     """The daemon publishes the counters up to a second after the decision."""

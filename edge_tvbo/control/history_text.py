@@ -10,6 +10,7 @@ from edge_tvbo.messages.formatting import counted, named, significant
 from edge_tvbo.messages.history import HistoryEntry
 
 NO_NAMES: Mapping[str, str] = {}
+REPLY_DIGITS = 7  # significant digits of a reply to an estimate that is nearly exact
 WITHOUT_MODEL = "selected without a model"  # used if the policy has no model
 REASONS = {  # {activated} is "activated" or "recommended"
     Reason.WARMUP: "There was no reading since the start or a reset of the model; the sensor was"
@@ -104,7 +105,7 @@ def _short_ending(decision: Decision, record: Record, unit: str) -> str:
     if record.ending is Ending.MISSED or record.value is None:
         return "timed out"
     replied = "reported" if decision.recommended else "replied"
-    value = _rounded(record.value, decision)
+    value = _rounded(record.value, decision, REPLY_DIGITS)
     unused = ", not used" if record.unused else ""
     return f"{replied} {value}{unit}{unused}{', reset' if record.reset else ''}"
 
@@ -131,7 +132,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
     if record.ending is Ending.MISSED or record.value is None:
         return f"The sensor timed out: there was no reply by {decision.expires_at}."
     replied = "reported" if decision.recommended else "replied"
-    value = _rounded(record.value, decision)
+    value = _rounded(record.value, decision, REPLY_DIGITS)
     comparison = _comparison(record, decision, unit)
     return f"The sensor {replied} {value}{unit}{comparison}{UNUSED[record.unused]}."
 
@@ -159,15 +160,15 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
     )
 
 
-def _rounded(value: float, decision: Decision) -> str:
+def _rounded(value: float, decision: Decision, digits: int = 3) -> str:
     """Return `value` as history text, with as many decimals as the rounded `std` of a decision.
 
-    `std` is the standard deviation; it is rounded to two significant digits.
+    `std` is the standard deviation; it is rounded to two significant digits. If it is so small that
+    it is rounded to 0, the text has `digits` significant digits.
     """
     if decision.std <= 0.0:
-        return significant(value)
-    digits = max(0, 1 - floor(log10(decision.std)))
-    return f"{value:.{digits}f}"
+        return significant(value, digits)
+    return f"{value:.{max(0, 1 - floor(log10(decision.std)))}f}"
 
 
 def _unit(entry: HistoryEntry) -> str:

@@ -260,6 +260,15 @@ def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     assert "  - 2026-11-21T00:00:07Z sensor-lost: mote-1" in words(notices=(notice,))
 
 
+def test_why_shows_a_reply_in_full_if_the_estimate_is_nearly_exact():
+    exact = REPLACE(history_entry(7).decision, std=0.0, unit="hPa")  # rounded to 0
+    reply = REPLACE(ENDED, value=1013.28, abs_error=0.27994, threshold=None, reset=False)
+    text = words(decision=exact, record=reply)
+    assert "The sensor replied 1013.28 hPa, 0.28 hPa from the estimate" in text
+    line = history_text.one_line(REPLACE(history_entry(7), decision=exact, record=reply))
+    assert "replied 1013.28 hPa" in line
+
+
 def test_why_says_that_a_sensor_was_recommended_where_no_command_was_sent():
     entry = history_entry(7)
     advised = REPLACE(entry, decision=REPLACE(entry.decision, recommended=True))

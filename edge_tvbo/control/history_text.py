@@ -40,14 +40,13 @@ def describe(entry: HistoryEntry, now: float, names: Mapping[str, str] = NO_NAME
     deadline of the reply is after `now`, the text says that the daemon waits for the reply. `names`
     maps the ids of sensors to their display names, if these differ from the ids.
     """
-    decision, model = entry.decision, entry.decision.model
+    decision = entry.decision
     yield f"{entry.field}, interval {decision.interval}, {decision.at}: {decision.text}"
     activated = "recommended" if decision.recommended else "activated"
     yield _reason_text(decision).format(activated=activated)
     yield from (f"  - {factor}" for factor in decision.factors)
-    last = f", the last reset at {model.last_reset}" if model.last_reset else ""
-    resets = f", after {counted(model.resets, 'reset')}{last}" if model.resets else ""
-    yield f"The model of {decision.policy} had {counted(model.observations, 'reading')}{resets}."
+    if _has_model(decision):
+        yield _model_text(decision)
     if decision.earlier or entry.earlier:
         yield f"{activated.capitalize()} earlier in the same interval:"
         yield from (f"  - {each}" for each in _earlier(entry, names))
@@ -81,8 +80,20 @@ def _reason_text(decision: Decision) -> str:
     """Return the history text of a decision's reason, with {activated} as a placeholder."""
     if decision.in_turn:
         return TURN
-    without_model = decision.text.endswith(WITHOUT_MODEL)
-    return REASONS[Reason.SCHEDULED if without_model else decision.reason]
+    return REASONS[decision.reason if _has_model(decision) else Reason.SCHEDULED]
+
+
+def _has_model(decision: Decision) -> bool:
+    """Return whether a decision in the history was made with estimates of a model."""
+    return not decision.text.endswith(WITHOUT_MODEL)
+
+
+def _model_text(decision: Decision) -> str:
+    """Return a history text: how many readings the model had, and how often it was reset."""
+    model = decision.model
+    last = f", the last reset at {model.last_reset}" if model.last_reset else ""
+    resets = f", after {counted(model.resets, 'reset')}{last}" if model.resets else ""
+    return f"The model of {decision.policy} had {counted(model.observations, 'reading')}{resets}."
 
 
 def _earlier(entry: HistoryEntry, names: Mapping[str, str] = NO_NAMES) -> Iterator[str]:
@@ -139,7 +150,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
 
 def _comparison(record: Record, decision: Decision, unit: str) -> str:
     """Return a history text that compares the reply with the estimate and the threshold."""
-    if record.abs_error is None:
+    if record.abs_error is None or not _has_model(decision):
         return ""
     error = (
         f", {_rounded(record.abs_error, decision)}{unit} from the estimate just before the reply"

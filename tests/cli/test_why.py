@@ -269,6 +269,15 @@ def test_why_shows_a_reply_in_full_if_the_estimate_is_nearly_exact():
     assert "replied 1013.28 hPa" in line
 
 
+def test_why_compares_no_reply_with_an_estimate_of_a_policy_without_a_model():
+    text = f"mote-7: {history_text.WITHOUT_MODEL}"
+    decision = REPLACE(history_entry(7).decision, text=text, reason=Reason.SCHEDULED)
+    explained = words(decision=decision, record=REPLACE(ENDED, threshold=None, reset=False))
+    assert "The policy uses no model." in explained
+    assert "The model of" not in explained
+    assert re.search(r"^The sensor replied 24\.\d+ °C\.$", explained, re.MULTILINE)
+
+
 def test_why_says_that_a_sensor_was_recommended_where_no_command_was_sent():
     entry = history_entry(7)
     advised = REPLACE(entry, decision=REPLACE(entry.decision, recommended=True))

@@ -216,12 +216,15 @@ def _is_paused(retained: "RetainedState | LinkError", field: str) -> bool:
 def _newest(stored: "HistoryEntry | None", running: "HistoryEntry | None") -> "HistoryEntry | None":
     """Return the later of the two decisions `stored` and `running`.
 
-    `stored` is from the decision history, and `running` is from the broker. If both belong to the
-    same interval, return `stored`, which contains more facts.
+    `stored` is from the decision history, and `running` is from the broker. If both are the same
+    decision, return `stored`, which contains more facts. The times alone do not suffice, because
+    the clock may have been set back; nor do the intervals, whose numbers start at 0 if the daemon
+    loses its state.
     """
     if stored is None or running is None:
         return stored or running
-    return running if running.decision.at > stored.decision.at else stored
+    new, old = running.decision, stored.decision
+    return running if new.at > old.at or new.interval > old.interval else stored
 
 
 def _document(entry: "HistoryEntry") -> dict[str, Any]:

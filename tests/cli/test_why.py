@@ -103,6 +103,15 @@ def test_why_prints_the_stored_range_for_an_unknown_interval(made, number):
     assert "SIGUSR1" in text
 
 
+def test_why_shows_the_newest_decision_after_the_clock_was_set_back(made, monkeypatch):
+    config = made([history_entry(n) for n in range(120, 130)])
+    running = REPLACE(history_entry(140).decision, at="2026-11-20T23:00:00Z")
+    seen = RetainedState("online", None, {"lab": running})
+    monkeypatch.setattr("edge_tvbo.cli.why.retained_state", lambda *_: seen)
+
+    assert said("why", config)[1].startswith("lab, interval 140, 2026-11-20T23:00:00Z: ")
+
+
 def test_why_does_not_promise_a_missing_interval_between_stored_ones(made):
     config = made([history_entry(n) for n in (120, 121, 128, 129)])
     code, text = said("why", config, "125")

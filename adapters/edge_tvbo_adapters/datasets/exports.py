@@ -4,6 +4,7 @@ import gzip
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 
 from edge_tvbo.errors import MissingExtra, naming_file
@@ -62,13 +63,12 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
     An older file is replaced only when the new file is complete.
     """
-    encoded = (line.encode() for line in lines)
+    is_compressed = path.name.lower().endswith(".gz")
     with _replacement(path) as beside, beside.open("wb") as file:
-        if not path.name.lower().endswith(".gz"):
-            file.writelines(encoded)
-            return
-        with gzip.GzipFile(path.stem, "wb", fileobj=file) as packed:  # named as it is unpacked
-            packed.writelines(encoded)
+        # The header of a compressed file names the unpacked file, and not `beside`:
+        content = gzip.GzipFile(path.stem, "wb", fileobj=file) if is_compressed else file
+        with TextIOWrapper(content, "utf-8", newline="") as text:
+            text.writelines(lines)
 
 
 @contextmanager

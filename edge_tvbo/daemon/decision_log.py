@@ -114,17 +114,13 @@ def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
 
 
 def _with_record(entry: HistoryEntry, record: Record) -> HistoryEntry:
-    """Return a copy of the log entry `entry`, in which `record` says how an activation ended.
-
-    If the sensor was activated more than once in the interval, it is the sensor's last activation.
-    """
+    """Return a copy of the log entry `entry`, in which `record` says how an activation ended."""
     if record.sensor == entry.decision.sensor:
         return replace(entry, record=record)
-    earlier = list(entry.earlier)
-    for place in reversed(range(len(earlier))):
-        if earlier[place].decision.sensor == record.sensor:
-            earlier[place] = replace(earlier[place], record=record)
-            break
+    earlier = (
+        replace(each, record=record) if each.decision.sensor == record.sensor else each
+        for each in entry.earlier
+    )
     return replace(entry, earlier=tuple(earlier))
 
 

@@ -56,18 +56,6 @@ def test_notices_of_hundreds_of_sensors_in_an_interval_are_counted_in_the_log(ca
     ]
 
 
-def test_a_second_activation_of_a_sensor_keeps_the_reply_to_the_first():
-    log, first = DecisionLog(), decided(7)
-    log.update("heat", first)
-    log.update("heat", Record(7, 0.0, "hall", Ending.ANSWERED, 21.5, 0.5, None, False))
-    log.update("heat", first)  # the command cmd/activate requested the sensor again
-    log.update("heat", PublishState(replace(first.decision, sensor="attic", earlier=["hall"])))
-
-    entry = log.update("heat", Record(7, 0.0, "hall", Ending.MISSED, None, None, None, False))
-
-    assert [each.record.value for each in entry.earlier] == [21.5, None]
-
-
 def test_while_a_field_is_paused_its_notices_are_counted_per_hour(caplog):
     log = DecisionLogger()
     for hour in range(3):

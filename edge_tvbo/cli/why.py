@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from functools import cache, partial
+from math import ceil
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -217,14 +218,21 @@ def _newest(stored: "HistoryEntry | None", running: "HistoryEntry | None") -> "H
     """Return the later of the two decisions `stored` and `running`.
 
     `stored` is from the decision history, and `running` is from the broker. If both are the same
-    decision, return `stored`, which contains more facts. The times alone do not suffice, because
-    the clock may have been set back; nor do the intervals, whose numbers start at 0 if the daemon
-    loses its state.
+    decision, return `stored`, which contains more facts. The numbers of the intervals do not
+    matter, because they start at 0 if the daemon loses its state. A decision in the future was made
+    before the clock was set back.
     """
+    from edge_tvbo.messages.formatting import rfc3339
+
     if stored is None or running is None:
         return stored or running
-    new, old = running.decision, stored.decision
-    return running if new.at > old.at or new.interval > old.interval else stored
+    now = rfc3339(ceil(time.time()))  # texts of whole seconds can be compared
+
+    def recency(entry: "HistoryEntry") -> tuple[bool, str, int]:
+        decision = entry.decision
+        return decision.at <= now, decision.at, len(decision.earlier)
+
+    return max(stored, running, key=recency)
 
 
 def _document(entry: "HistoryEntry") -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from contextlib import closing
+from datetime import datetime
 
 import msgspec
 import numpy as np
@@ -103,13 +104,43 @@ def test_why_prints_the_stored_range_for_an_unknown_interval(made, number):
     assert "SIGUSR1" in text
 
 
-def test_why_shows_the_newest_decision_after_the_clock_was_set_back(made, monkeypatch):
-    config = made([history_entry(n) for n in range(120, 130)])
-    running = REPLACE(history_entry(140).decision, at="2026-11-20T23:00:00Z")
+NIGHT = {"at": "2026-11-20T23:00:00Z"}  # before all stored entries
+LATER = {"at": "2026-11-21T00:10:00Z"}  # after them
+
+
+@pytest.mark.parametrize(
+    ("stored", "retained", "now", "newest"),
+    [
+        pytest.param((129, {}), (140, NIGHT), NIGHT, 140, id="the clock was set back"),
+        pytest.param((129, NIGHT), (120, {}), NIGHT, 129, id="and the broker is not up to date"),
+        pytest.param((129, {}), (3, LATER), LATER, 3, id="the state was lost"),
+        pytest.param((3, LATER), (140, {}), LATER, 3, id="and the broker is not up to date"),
+        pytest.param((129, {}), (120, {}), LATER, 129, id="only the broker is not up to date"),
+    ],
+)
+def test_why_shows_the_newest_decision(stored, retained, now, newest, made, monkeypatch):
+    (number, at), (other, changed) = stored, retained
+    entry = history_entry(number)
+    config = made([REPLACE(entry, decision=REPLACE(entry.decision, **at))])
+    running = REPLACE(history_entry(other).decision, **changed)
+    seen = RetainedState("online", None, {"lab": running})
+    monkeypatch.setattr("edge_tvbo.cli.why.retained_state", lambda *_: seen)
+    present = datetime.fromisoformat(now["at"]).timestamp() + 0.25
+    monkeypatch.setattr("time.time", lambda: present)
+
+    assert said("why", config)[1].startswith(f"lab, interval {newest}, ")
+
+
+@pytest.mark.parametrize("earlier", [[], ["mote-3"]])
+def test_why_shows_the_last_activation_of_an_interval(earlier, made, monkeypatch):
+    entry = history_entry(129)
+    running = REPLACE(entry.decision, earlier=earlier, text="mote-9: the last one")
     seen = RetainedState("online", None, {"lab": running})
     monkeypatch.setattr("edge_tvbo.cli.why.retained_state", lambda *_: seen)
 
-    assert said("why", config)[1].startswith("lab, interval 140, 2026-11-20T23:00:00Z: ")
+    text = said("why", made([entry]))[1]
+
+    assert ("mote-9: the last one" in text) is bool(earlier)
 
 
 def test_why_does_not_promise_a_missing_interval_between_stored_ones(made):

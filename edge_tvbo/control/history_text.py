@@ -10,7 +10,7 @@ from edge_tvbo.messages.formatting import counted, named, significant
 from edge_tvbo.messages.history import HistoryEntry
 
 NO_NAMES: Mapping[str, str] = {}
-REPLY_DIGITS = 7  # significant digits of a reply to an estimate that is nearly exact
+REPLY_DIGITS = 7  # significant digits of a reply that is shown in full
 WITHOUT_MODEL = "selected without a model"  # used if the policy has no model
 REASONS = {  # {activated} is "activated" or "recommended"
     Reason.WARMUP: "There was no reading since the start or a reset of the model; the sensor was"
@@ -80,11 +80,18 @@ def _reason_text(decision: Decision) -> str:
     """Return the history text of a decision's reason, with {activated} as a placeholder."""
     if decision.in_turn:
         return TURN
-    return REASONS[decision.reason if _has_model(decision) else Reason.SCHEDULED]
+    without_model = decision.text.endswith(WITHOUT_MODEL)
+    return REASONS[Reason.SCHEDULED if without_model else decision.reason]
 
 
 def _has_model(decision: Decision) -> bool:
-    """Return whether a decision in the history was made with estimates of a model."""
+    """Return whether a decision in the history was made with estimates of a model.
+
+    If a command requested the sensor, or no sensor was activated to save energy, the text of the
+    decision has an estimate only if there is a model.
+    """
+    if decision.reason in (Reason.ASKED, Reason.SAVED):
+        return "±" in decision.text
     return not decision.text.endswith(WITHOUT_MODEL)
 
 
@@ -116,7 +123,7 @@ def _short_ending(decision: Decision, record: Record, unit: str) -> str:
     if record.ending is Ending.MISSED or record.value is None:
         return "timed out"
     replied = "reported" if decision.recommended else "replied"
-    value = _rounded(record.value, decision, REPLY_DIGITS)
+    value = _reply_value(record.value, decision)
     unused = ", not used" if record.unused else ""
     return f"{replied} {value}{unit}{unused}{', reset' if record.reset else ''}"
 
@@ -143,7 +150,7 @@ def _ending(entry: HistoryEntry, now: float) -> str:
     if record.ending is Ending.MISSED or record.value is None:
         return f"The sensor timed out: there was no reply by {decision.expires_at}."
     replied = "reported" if decision.recommended else "replied"
-    value = _rounded(record.value, decision, REPLY_DIGITS)
+    value = _reply_value(record.value, decision)
     comparison = _comparison(record, decision, unit)
     return f"The sensor {replied} {value}{unit}{comparison}{UNUSED[record.unused]}."
 
@@ -171,15 +178,21 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
     )
 
 
-def _rounded(value: float, decision: Decision, digits: int = 3) -> str:
+def _reply_value(value: float, decision: Decision) -> str:
+    """Return the value of a reply as history text: in full, unless the estimate was uncertain."""
+    is_uncertain = decision.std > 0.0 and _has_model(decision)
+    return _rounded(value, decision) if is_uncertain else significant(value, REPLY_DIGITS)
+
+
+def _rounded(value: float, decision: Decision) -> str:
     """Return `value` as history text, with as many decimals as the rounded `std` of a decision.
 
-    `std` is the standard deviation; it is rounded to two significant digits. If it is so small that
-    it is rounded to 0, the text has `digits` significant digits.
+    `std` is the standard deviation; it is rounded to two significant digits.
     """
     if decision.std <= 0.0:
-        return significant(value, digits)
-    return f"{value:.{max(0, 1 - floor(log10(decision.std)))}f}"
+        return significant(value)
+    digits = max(0, 1 - floor(log10(decision.std)))
+    return f"{value:.{digits}f}"
 
 
 def _unit(entry: HistoryEntry) -> str:

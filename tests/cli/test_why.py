@@ -34,8 +34,8 @@ from edge_tvbo.messages.documents import (
     Reason,
     RetainedState,
 )
-from edge_tvbo.messages.events import IntervalElapsed, Reading
-from edge_tvbo.messages.history import EarlierActivation
+from edge_tvbo.messages.events import ActivationRequested, IntervalElapsed, Reading
+from edge_tvbo.messages.history import EarlierActivation, HistoryEntry
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
 
@@ -349,6 +349,27 @@ def controller_of(M=3, policy="gp-ucb"):
 def decided(controller, at):
     commands = controller.handle(IntervalElapsed(at))
     return next(each.decision for each in commands if isinstance(each, PublishState))
+
+
+@pytest.mark.parametrize(
+    ("policy", "has_model"),
+    [("gp-ucb", True), ("round-robin", False), ("rexp3", False), ("master-gp-ucb", True)],
+)
+def test_why_mentions_the_model_of_a_requested_sensor_only_if_there_is_one(policy, has_model):
+    controller = controller_of(policy=policy)
+    controller.handle(IntervalElapsed(0.0))
+    _, selected = controller.handle(ActivationRequested("s1", 60.0))
+    replied = controller.handle(Reading("s1", 21.28, 61.0, 61.0))
+    record = next(each for each in replied if isinstance(each, Record))
+    text = "\n".join(history_text.describe(HistoryEntry("lab", selected.decision, record), 61.0))
+
+    assert "The command cmd/activate requested this sensor." in text
+    assert (f"The model of {policy} had " in text) is has_model
+    reply = "replied 21.3 °C, 1.3 °C from the estimate" if has_model else "replied 21.28 °C."
+    assert f"The sensor {reply}" in text
+    saved = REPLACE(selected.decision, reason=Reason.SAVED)
+    lines = history_text.describe(HistoryEntry("lab", saved), 61.0)
+    assert (f"The model of {policy} had " in "\n".join(lines)) is has_model
 
 
 @pytest.mark.acceptance(17)

@@ -150,7 +150,7 @@ def _open(path: Path, kind: Kind) -> sqlite3.Connection:
     try:
         return _open_checked(f"{uri}?mode=ro")
     except sqlite3.OperationalError as error:
-        if not wal.exists():
+        if not wal.exists() or not wal.stat().st_size:
             return _open_checked(f"{uri}?mode=ro&immutable=1")
         is_refused = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN
         if not is_refused or os.access(path.parent, os.W_OK):

@@ -239,9 +239,10 @@ def _in_words(found: "Counters") -> str:
     often = sorted(found.refused.items(), key=lambda each: (-each[1], each[0]))
     refused = ", ".join(f"{count} {reason}" for reason, count in often)
     ignored = f"; ignored: {', '.join(found.ignored)}" if found.ignored else ""
+    undelivered = f", {found.undelivered} not delivered" if found.undelivered else ""
     return (
         f"{interval_number_text(found.interval)}; {found.answered} replies, "
-        f"{found.missed} timed out; {resets}{last}; rejected: {refused or 'none'}"
+        f"{found.missed} timed out{undelivered}; {resets}{last}; rejected: {refused or 'none'}"
         f"{'; paused' if found.paused else ''}{ignored}"
     )
 

@@ -35,7 +35,13 @@ from edge_tvbo.daemon.crash_log import crash_logging
 from edge_tvbo.daemon.decision_log import DecisionLog
 from edge_tvbo.messages.commands import Activate, Ending, PublishState, Record
 from edge_tvbo.messages.declared_types import is_struct
-from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading, ResetRequested
+from edge_tvbo.messages.events import (
+    ActivationUndelivered,
+    DeadlineElapsed,
+    IntervalElapsed,
+    Reading,
+    ResetRequested,
+)
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
 from edge_tvbo.setup import bug_report, redaction
@@ -345,7 +351,7 @@ STATEFUL = CONFIG.replace("[metrics]", '[state]\ndir = "state"\n[metrics]')
 KEPT_AT = 1_795_248_000.0  # 2026-11-21T08:00:00Z
 
 
-def kept(directory, name="edge", *, intervals=3, damage=None, fields=("heat",)):
+def kept(directory, name="edge", *, intervals=3, damage=None, fields=("heat",), undelivered=False):
     """Store the state of a daemon after a time-out, a late reading and a reset."""
     field = SensorField(("hall", "attic"), np.eye(2), 0.01, unit="°C", center=20.0, scale=2.0)
     controller = Controller(
@@ -359,6 +365,8 @@ def kept(directory, name="edge", *, intervals=3, damage=None, fields=("heat",)):
             if isinstance(each, Activate)
         )
         if number == 1:
+            if undelivered:
+                controller.handle(ActivationUndelivered(chosen, number, left=True))
             controller.handle(DeadlineElapsed(number, at + 20.0))
         else:
             controller.handle(Reading(chosen, 20.0, at + 1.0, at + 1.0))
@@ -401,6 +409,14 @@ def test_counters_are_read_from_the_stored_state(stateful):
     assert (
         part(stateful, "Counters")
         == "    stored at 2026-11-21T08:00:00Z, while the daemon ran\n" + COUNTED
+    )
+
+
+def test_activations_that_were_not_delivered_are_counted(stateful):
+    kept(stateful.parent / "state", undelivered=True)
+
+    assert COUNTED.replace("1 timed out", "0 timed out, 1 not delivered") in part(
+        stateful, "Counters"
     )
 
 

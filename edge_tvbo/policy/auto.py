@@ -22,7 +22,7 @@ from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence
 
 # Widths of the bound mean + width · std.
 LAST_WIDTH = 0.5  # width after many readings
-# Pairs: an extra width, and the number of readings per sensor that reduce this width to 1/e.
+# Pairs (w, n): after n readings per sensor, the extra width w has decreased to w/e.
 EXTRA_WIDTHS = (2.5, 1.0), (0.5, 100.0)
 NEXT_WIDTH = 3.0  # width for the second and further sensors that are selected in an interval
 MAX_TURNS = 3  # mean number of readings per sensor after which the sensors no longer take turns
@@ -39,8 +39,8 @@ def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
     Raises
     ------
     ConfigError
-        If the field is a box. Also if the length scale is to be learned, and the field has no
-        positions or more than `MAX_EXACT_SENSORS` sensors.
+        If the field is a box. If the length scale is to be learned: also if the field has no
+        positions, or more than `MAX_EXACT_SENSORS` sensors.
     """
     if not isinstance(field, SensorField):
         raise ConfigError(
@@ -69,11 +69,11 @@ class LearningPosterior(SkippingPosterior, Protocol):
 
     @property
     def in_first_half_day(self) -> bool:
-        """Whether `auto` has a season but no training days, and has run for under half a day."""
+        """Whether `auto` is untrained, has a season, and has run for less than half a day."""
         ...
 
     def set_time(self, at: float | None) -> None:
-        """Set the time at which the interval of `auto`'s posterior began, in s since 1970, UTC."""
+        """Set the start of the current interval for `auto`'s posterior, in s since 1970, UTC."""
         ...
 
     def pass_time(self, seconds: float) -> None:
@@ -81,23 +81,26 @@ class LearningPosterior(SkippingPosterior, Protocol):
         ...
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return `auto`'s quantile v: a reading of `arm` is below v with probability `share`."""
+        """Return a quantile of `auto`'s posterior for a reading of `arm`.
+
+        The reading is below the quantile with the probability `share`.
+        """
         ...
 
     def hallucinate(self, arm: int, y: float) -> None:
-        """Update `auto`'s mean and variance, but no parameter, as if `arm` had replied with y."""
+        """Update `auto`'s mean and variance as for a reply y of `arm`; change no parameter."""
         ...
 
     def restore_sensors(self, blob: bytes) -> list[int]:
-        """Load the state of `auto` for some sensors; return the indices of these sensors.
+        """Load the state of each sensor that both this field and a snapshot of `auto` contain.
 
-        A sensor is loaded if both this field and the snapshot contain it.
+        Return the indices of these sensors in this field.
         """
         ...
 
 
 class LearningWidth:
-    """Schedule of the width of `auto`'s confidence bound, which becomes narrower with each reading.
+    """Width of `auto`'s confidence bound: the bound becomes narrower with each reading.
 
     Parameters
     ----------
@@ -129,8 +132,8 @@ class AutoPolicy(SkippingUpperConfidence):
     There are three exceptions to the selection by the highest bound. The second and the third apply
     only to a structural model, and only if the parameter `beta` is not set:
 
-    - Without training readings, the sensors take turns in the first half day, because each sensor
-      may be the hottest one at another time of day.
+    - Without training readings, the sensors take turns in the first half day. The reason: each
+      sensor may be the hottest one at another time of day.
     - The bound of a sensor that was never read has at least the width `UNREAD_WIDTH`, because the
       prior says little about how much the sensors differ.
     - If several sensors are selected in an interval, all but the first are selected by bounds of
@@ -139,7 +142,7 @@ class AutoPolicy(SkippingUpperConfidence):
 
     _posterior: LearningPosterior
     learns_rates = True
-    skips_gaps = True  # since the version that introduced `skip`
+    skips_gaps = True  # in all versions that have `skip`
 
     def __init__(
         self,
@@ -158,7 +161,7 @@ class AutoPolicy(SkippingUpperConfidence):
         self._read = np.full(len(field), not self._starts_unread)  # sensors with a reading
 
     def set_time(self, at: float | None) -> None:
-        """Set the time at which the current interval of `auto` began, in s since 1970, UTC."""
+        """Set the start of the current interval of `auto`, in s since 1970, UTC."""
         self._posterior.set_time(at)
 
     def pass_time(self, seconds: float) -> None:
@@ -193,7 +196,10 @@ class AutoPolicy(SkippingUpperConfidence):
         return len(known)
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
-        """Return the ends of the interval in which `auto` expects `share` of the arm's readings."""
+        """Return the two ends of `auto`'s prediction interval for a reading of `arm`.
+
+        The reading is within the interval with the probability `share`.
+        """
         tail = (1.0 - share) / 2.0
         return self._posterior.quantile(arm, tail), self._posterior.quantile(arm, 1.0 - tail)
 

@@ -32,7 +32,7 @@ from edge_tvbo.policy.model_free import REWARD_REACH_STD, BanditPolicy, ModelFre
 NEVER_READ = -1e100  # for the oracle, the "last reading" of an arm that was never read
 MIN_COUNT = 1e-100  # an arm whose discounted count is smaller is treated as never read
 NEXT_DRAW = 2**40  # added to the counter of draws for each arm that is not a candidate
-MIN_WEIGHT = float(np.finfo(np.float64).tiny)  # of RExp3: the weights of some arms are never all 0
+MIN_WEIGHT = float(np.finfo(np.float64).tiny)  # smallest weight in RExp3, so that no sum is 0
 MAX_LOG_GAIN = 50.0  # largest increase of an RExp3 log weight by one reading
 
 
@@ -77,12 +77,12 @@ def _drawn_arm(seed: int, M: int, t: int, arms: Indices) -> int:
 
 
 def _static_arm(fixed: int, M: int, t: int, arms: Indices) -> int:
-    """Return the `fixed` arm of the baseline `static`, or the next arm that is in `arms`."""
+    """Return the arm that `static` selects: number `fixed`, or the next number in `arms`."""
     return _next_arm(fixed, arms, M)
 
 
 def _next_arm(first: int, arms: Indices, M: int) -> int:
-    """Return a baseline's arm `first` modulo M; if it is not in `arms`, the next arm in `arms`.
+    """Return the arm number `first` modulo M or, if it is not in `arms`, the next arm in `arms`.
 
     Arm M - 1 is followed by arm 0.
     """
@@ -119,15 +119,15 @@ class RoundRobin(ModelFreePolicy):
     an interval, the next interval continues after the last of these arms. If the arm whose turn it
     is cannot be selected, the next eligible arm is selected.
 
-    If only one arm is eligible, its selection does not count as a turn, because the caller may have
-    determined the arm, for example at a user's request. In all other cases, a selected arm has had
-    its turn, even if the controller then saves energy and does not activate the arm.
+    If only one arm is eligible, its selection does not count as a turn. The reason: the caller may
+    have determined the arm, for example at a user's request. In all other cases, a selected arm has
+    had its turn, even if the controller then saves energy and does not activate the arm.
     """
 
     def __init__(self, settings: RoundRobinSettings, field: Field) -> None:
         super().__init__(settings.name, field)
         self._first = settings.seed % len(field)
-        self._ahead = 0  # number of turns beyond the first of each interval, modulo M
+        self._ahead = 0  # number of turns so far beyond one per interval, modulo M
         self._picked = np.zeros(len(field), np.int64)  # 1 for arms selected in this interval
 
     def select(self, eligible: Mask | None = None) -> Choice:
@@ -261,13 +261,13 @@ class RExp3(BanditPolicy):
 class DiscountedUCB(BanditPolicy):
     """D-UCB: upper confidence bounds on discounted means; arms are treated as unrelated.
 
-    This is algorithm 1 of Garivier & Moulines 2011 (first in Kocsis & Szepesvári 2006). In interval
-    t, a reading of interval s has the weight γ^(t-1-s), which is 1 in the first interval after the
+    This is algorithm 1 of Garivier & Moulines 2011, after Kocsis & Szepesvári 2006. In interval t,
+    a reading of interval s has the weight γ^(t-1-s), which is 1 in the first interval after the
     reading. Let N be the sum of the weights of one arm's readings, and n the sum of the weights of
     all readings. The bound of the arm is Σ γ^(t-1-s) y_s / N + 2 B √(ξ ln n / N); the second term
     is the padding c_t(γ, i) of the algorithm. Arms that were never read are selected first. In the
     paper, each round plays one arm. Here, an interval may have any number of readings, and all of
-    them are counted. If n is below 1, 0 is used for ln n.
+    them are counted. If n is below 1, ln n is replaced by 0.
 
     In the paper, B is the span of the rewards. Here, B is six times the largest prior standard
     deviation of an arm. γ and ξ are the parameters `gamma` and `xi`. The state consists of two

@@ -114,7 +114,7 @@ class BoxPolicy:
         self.resets = self._policy.resets
 
     def set_time(self, at: float | None) -> None:
-        """Set the time at which the box policy's interval began, in seconds since 1970, UTC."""
+        """Set the start of the box policy's current interval, in seconds since 1970, UTC."""
         self._policy.set_time(at)
 
     def pass_time(self, seconds: float) -> None:

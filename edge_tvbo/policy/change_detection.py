@@ -28,9 +28,9 @@ class ChangeDetecting(SkippingUpperConfidence):
     This is algorithm 1 of Besson et al. 2022 with global restarts, on top of GP-UCB.
 
     Time is divided into blocks of ⌊M / `exploration`⌋ intervals. In the last M intervals of a
-    block, the M arms are polled in turn. In the other intervals, the arm with the highest bound is
-    selected. It is also selected if the arm to be polled is not eligible. If a reply shows a
-    change, the model and the tests are reset, and the reply is discarded.
+    block, the M arms are polled in turn. In the other intervals, and if the arm to be polled is not
+    eligible, the arm with the highest bound is selected. If a reply shows a change, the model and
+    the tests are reset, and the reply is discarded.
 
     In the paper, the arms are polled in the first M intervals of a block. GP-UCB profits less from
     that order.
@@ -74,7 +74,7 @@ class ChangeDetecting(SkippingUpperConfidence):
         return {**super()._state(), **self._detector.arrays}
 
     def _load(self, state: State) -> None:
-        """Load the states of GP-UCB and of its change tests; load neither if either is invalid."""
+        """Load the states of GP-UCB and its change tests; if one is invalid, load nothing."""
         self._detector.check_state(state)
         super()._load(state)
         self._detector.restore_state(state)

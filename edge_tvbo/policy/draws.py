@@ -9,7 +9,7 @@ DRAW_RESOLUTION = 2**53  # number of different values of a uniform draw
 
 
 def uniform(seed: int, counter: int) -> float:
-    """Return a uniform random number, at least 0 and below 1, for a random choice of a policy.
+    """Return a uniform random number, at least 0 and below 1, for a policy's random choice.
 
     Equal pairs of `seed` and `counter` give equal numbers. The numbers of different counters are
     independent.
@@ -21,9 +21,10 @@ def uniform(seed: int, counter: int) -> float:
 
 
 def index_at(weights: Array, u: float) -> int:
-    """Return the index of the random choice for the number `u`, with probabilities like `weights`.
+    """Return a random index, chosen with probabilities in proportion to the `weights`.
 
-    `u` is uniform, at least 0 and below the sum of the weights.
+    The random number `u` determines the choice: `u` is uniform, at least 0 and below the sum of the
+    weights.
 
     >>> [index_at(np.array([0.2, 0.0, 0.8]), u) for u in (0.1, 0.2, 0.9)]
     [0, 2, 2]
@@ -32,6 +33,6 @@ def index_at(weights: Array, u: float) -> int:
 
 
 def index_of_highest(values: Array, seed: int, counter: int) -> int:
-    """Return the index of the highest of the `values`; a draw chooses among several of them."""
+    """Return the index of the highest of the `values`; a random draw breaks ties."""
     highest = np.flatnonzero(values == values.max())
     return int(highest[draw(seed, counter, len(highest))])

@@ -76,14 +76,14 @@ def make_ui_tvbo(settings: UiTvboSettings, field: Field) -> SkippingUpperConfide
 
 
 def _least_bound_beta(field: Field, epsilon: float) -> ConstantBeta:
-    """Return the constant β of TV-GP-UCB with the smallest regret bound of [M24] eq. 4.4.
+    """Return the constant β for which TV-GP-UCB has the smallest regret bound ([M24] eq. 4.4).
 
     In this bound, β is a function of δ and τ; the bound is minimised over δ and τ. The bound
     applies to a field of variance 1 on a continuous domain. A sensor field has no such domain, so a
     unit box is assumed, with the slope √2/0.2 of a squared exponential kernel of length scale 0.2.
-    The bound on the information gain is computed for the actual arms. Of the bounds for several
-    block lengths, the smallest is used. If this is the bound for blocks of one interval, β does not
-    depend on ε.
+    The bound on the information gain is computed for the actual arms: it is the smallest bound over
+    several block lengths. If blocks of one interval have the smallest bound, β does not depend on
+    ε.
     """
     from edge_tvbo.theory import Domain, best_constant_beta, best_varying_gain, greedy_gain
 

@@ -55,7 +55,7 @@ class KalmanUcb(SkippingUpperConfidence):
         super().__init__(settings.name, field, posterior, width, Never(), seed=settings.seed)
 
     def set_time(self, at: float | None) -> None:
-        """Set the time at which the interval of `kalman-ucb` began, in s since 1970, UTC."""
+        """Set the start of the current interval of `kalman-ucb`, in s since 1970, UTC."""
         self._posterior.set_time(at)
 
     def pass_time(self, seconds: float) -> None:
@@ -63,7 +63,10 @@ class KalmanUcb(SkippingUpperConfidence):
         self._posterior.pass_time(seconds)
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
-        """Return the ends of the interval in which `kalman-ucb` expects `share` of the readings."""
+        """Return the two ends of `kalman-ucb`'s prediction interval for a reading of `arm`.
+
+        The reading is within the interval with the probability `share`.
+        """
         known = self.prediction(arm)
         std = hypot(known.std, self._posterior.noise_variance**0.5)
         reading = NormalDist(known.mean, std)

@@ -93,9 +93,10 @@ RegressionBeta = Annotated[
 
 
 def _of_agnostic_width(beta: BetaValue | None, *more: str) -> Iterator[UnusedParameter]:
-    """Yield the parameters of the agnostic width, including `more`, if `beta` is set.
+    """Yield the parameters that only the agnostic width uses, if `beta` is set.
 
-    A policy with a `beta` does not use the agnostic width, so these parameters have no effect.
+    A policy with a `beta` does not use the agnostic width. Then `bound`, `delta` and the parameters
+    named in `more` have no effect.
     """
     for parameter in ("bound", "delta", *more) if beta is not None else ():
         yield UnusedParameter(parameter, "beta is set, which replaces the agnostic width")
@@ -127,7 +128,7 @@ class FitSettings(LengthScaleSettings, frozen=True, kw_only=True):
     length_scale: FirstLengthScale = None
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield the fit's parameters of the agnostic width if `beta` is set."""
+        """Yield the fit's unused parameters, `bound` and `delta`, if `beta` is set."""
         yield from _of_agnostic_width(self.beta)
 
 
@@ -144,7 +145,7 @@ class AGpUcbSettings(CandidateSettings, frozen=True, kw_only=True, tag="a-gp-ucb
     norm_growth: NormGrowth = 0.0
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield A-GP-UCB's parameters of the agnostic width if `beta` is set."""
+        """Yield `bound`, `delta` and `norm_growth`, which A-GP-UCB ignores if `beta` is set."""
         yield from _of_agnostic_width(self.beta, "norm_growth")
 
 

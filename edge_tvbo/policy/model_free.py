@@ -116,7 +116,7 @@ class ModelFreePolicy:
 
     @abstractmethod
     def _pick(self, candidates: Indices) -> int:
-        """Return the model-free policy's pick from the arms `candidates`, which is never empty."""
+        """Return the arm that the model-free policy picks from one or more `candidates`."""
 
     def _choice(self, index: int) -> Choice:
         arm: Arm = self.field.arm(index)
@@ -148,6 +148,6 @@ class BanditPolicy(ModelFreePolicy):
         self.observations, self.resets = observations, resets
 
     def _uniform(self, candidates: Indices) -> float:
-        """Return a uniform number for the draw of one of the `candidates` in this interval."""
+        """Return the uniform random number with which a bandit policy draws a candidate."""
         M = len(self.field)
         return uniform(self._seed, self._time * M + M - len(candidates))

@@ -16,8 +16,7 @@ INITIAL_TAU = 100.0  # τ from which the first fit of TTV starts
 def make_mtv_gp_ucb(settings: MtvGpUcbSettings, field: Field) -> SkippingUpperConfidence:
     """Build MTV-GP-UCB ([M24] section 8.2) for a field whose changes have momentum.
 
-    With ``epsilon="fitted"``, ε and α are fitted to the readings as they arrive ([M24] algorithm
-    3).
+    With ``epsilon="fitted"``, ε and α are fitted again when readings arrive ([M24] algorithm 3).
     """
     epsilon = settings.epsilon
     if isinstance(epsilon, str):
@@ -34,7 +33,7 @@ def make_mtv_gp_ucb(settings: MtvGpUcbSettings, field: Field) -> SkippingUpperCo
 def make_ttv_gp_ucb(settings: TtvGpUcbSettings, field: Field) -> SkippingUpperConfidence:
     """Build TTV-GP-UCB ([M24] section 9.2) for a field that turns into another around interval τ.
 
-    With ``tau="fitted"``, τ and ρ are fitted to the readings as they arrive ([M24] algorithm 3).
+    With ``tau="fitted"``, τ and ρ are fitted again when readings arrive ([M24] algorithm 3).
     """
     tau = settings.tau
     if isinstance(tau, str):

@@ -63,17 +63,16 @@ class Opkb(BanditPolicy):
     Block m has E 2^m intervals; E is the length of block 0. In block 0, arms are drawn from the
     most informative design; the design of every later block minimises a weighted sum of estimated
     regret and uncertainty. For each earlier block j >= `Tuning.j_star`, block m is divided into
-    parts that are as long as block j. Each of these parts replays the design of block j with
-    probability √(2^(j - m)). A replay measures the gaps between the arms. If these gaps contradict
-    the gaps measured in an earlier block, the field has changed, and the policy resets.
+    parts of order j, which are as long as block j. Each of these parts replays the design of block
+    j with probability √(2^(j - m)). A replay measures the gaps between the arms. If these gaps
+    contradict the gaps measured in an earlier block, the field has changed, and the policy resets.
 
     A reading y is converted to the reward y / (3 s), clipped to -1 to 1; s is the largest prior
     standard deviation of an arm. Only replies of drawn arms are used. If some arms are not
     eligible, the probabilities of the eligible arms grow in proportion. If the design gives all
-    eligible arms the probability 0, each of them is selected with the same probability, and the
-    reply is not used. This class differs from the authors' program in two points: the program
-    truncates the features of a subset of arms, and the program stops detecting changes after 100
-    changes.
+    eligible arms the probability 0, one of them is drawn with equal probabilities, and its reply is
+    not used. This class differs from the authors' program in two points: the program truncates the
+    features of a subset of arms, and the program stops detecting changes after 100 changes.
 
     Parameters
     ----------
@@ -109,7 +108,7 @@ class Opkb(BanditPolicy):
         self._gaps = np.zeros((blocks, M))  # estimated regret of each arm, after each block
         self._sum = np.zeros(M)  # sum of the estimates from all readings since the last reset
         self._sums = np.zeros((blocks, M))  # `_sum` when the current part of each order began
-        self._counts = np.zeros(blocks, np.int64)  # number of readings when that part began
+        self._counts = np.zeros(blocks, np.int64)  # number of readings at the same times
         self._drawn = np.zeros(M, np.int64)  # 1 for arms whose reply is expected
         self._designs[0] = self._uninformed
         self._responses: dict[int, Array] = {}  # cache; key: number of the design

@@ -9,8 +9,8 @@ import numpy, so that a configuration is checked quickly.
 
 A new policy needs a module with a maker. The policy also needs a struct in one of the modules that
 `built_in` imports, and a line in the tuple at the end of the struct's module. A policy of another
-package has its struct in that package, and needs an entry point in the group ``edge_tvbo.policies``
-that refers to the struct.
+package has its struct in that package. Such a policy needs an entry point in the group
+``edge_tvbo.policies`` that refers to the struct.
 
 The structs cite papers: [B16] Bogunovic, Scarlett & Cevher 2016; [ET] Brunzema et al.,
 event-triggered time-varying Bayesian optimization; [LB] Ziomek, Adachi & Osborne 2024; [M24] Mandl

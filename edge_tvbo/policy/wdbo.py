@@ -13,9 +13,9 @@ def make_w_dbo(settings: WDboSettings, field: Field) -> UpperConfidence:
     """Build W-DBO, GP-UCB that removes stale readings (Bardou, Thiran & Ranieri 2024).
 
     The model is that of TV-GP-UCB, with the field's kernel and noise. `PrunedPosterior` describes
-    how ε and α determine which readings are removed. If the length scales of a box are to be
-    fitted, `FittedPrunedPosterior` also fits ε, the variance and the noise in each interval, as in
-    the paper. The width of the bound is defined as for the other policies.
+    how ε and α determine which readings are removed. If the field is a box with length scales to be
+    fitted, `FittedPrunedPosterior` also fits ε, the variance and the noise, as in the paper. The
+    width of the bound is defined as for the other policies.
     """
     kernel = TimeVarying(settings.epsilon)
     posterior = make_pruned_posterior(field, kernel, settings.window, settings.alpha)

@@ -3,8 +3,8 @@
 The schedule by which a candidate shrinks comes from A-GP-UCB (Berkenkamp, Schoellig & Krause 2019),
 and the regret balancing from [LB] (Ziomek, Adachi & Osborne 2024). This module uses neither kernels
 nor places; the module `posterior` holds the readings and predicts under the selected hypotheses.
-Readings and widths are in units of the field's prior standard deviation, so that the norm B, and
-all values that are compared with B, have no unit.
+Readings and widths are in units of the field's prior standard deviation. The norm B, and all values
+that are compared with B, therefore have no unit.
 """
 
 from collections.abc import Callable
@@ -183,7 +183,7 @@ class RegretBalancing:
         # numbers of candidates, length scales and norms admitted; index of the active candidate
         self._counts = np.array([1, 1, 1, 0])
         self._alive[0] = 1
-        self._balanced = b""  # see `advance`
+        self._balanced = b""  # state after `_balance` last ran
 
     @property
     def candidates(self) -> tuple[Hypothesis, ...]:
@@ -217,7 +217,7 @@ class RegretBalancing:
         """End interval t: eliminate candidates, admit new ones, and choose the active candidate.
 
         In algorithm 1 of [LB], the three steps are lines 9-13, lines 14-17 and line 3. The third
-        step is left out if it was the last change of the state: its result would be the same.
+        step is skipped if the state has not changed since this step last ran.
         """
         self._eliminate(t)
         self._admit_next(t)
@@ -232,7 +232,7 @@ class RegretBalancing:
             self.regret_bound(self._hypothesis(pair), int(self._replies[pair]) + 1)
             for pair in surviving
         ]
-        # of several candidates with the same bound, the one that was admitted first
+        # if several bounds are equal: the candidate that was admitted first
         self._counts[3] = surviving[int(np.argmin(bounds))]
 
     def reset(self) -> None:
@@ -268,7 +268,7 @@ class RegretBalancing:
             raise SnapshotError("The snapshot's 'sums' are impossibly large.")
 
     def _state(self) -> bytes:
-        """Return the numbers from which `_balance` chooses a candidate, and its choice."""
+        """Return, as bytes, what `_balance` depends on and which candidate it has chosen."""
         return b"".join(
             each.tobytes() for each in (self._pairs, self._alive, self._replies, self._counts)
         )

@@ -29,7 +29,7 @@ LogDensity = Callable[[float], float]  # maps ln θ to a log density, up to a co
 
 MIN_SHARE, MAX_SHARE = 1e-3, 10.0  # bounds of a fitted length scale, as shares of the extent
 MAX_RESTARTS = 10  # largest number of random starts; fewer with many readings ([M24] chapter 10)
-NEIGHBOUR_DISTANCE = 0.5  # distance of two of the starts from the previous fit, in ln θ
+NEIGHBOUR_DISTANCE = 0.5  # two starts have this distance from the previous fit, in ln θ
 SLICE_WIDTH = 2.0  # width of the first slice, in ln θ
 MAX_SLICE_STEPS = 30
 
@@ -37,7 +37,7 @@ MAX_SLICE_STEPS = 30
 class FittingSelector:
     """Base class of the selectors that fit length scales; `_log_density` explains the prior."""
 
-    kind: str  # of the fit, in the snapshot key
+    kind: str  # name of the kind of fit, in the snapshot key
     stored_as: str  # name of the fitted length scales in snapshots
 
     def __init__(
@@ -102,7 +102,7 @@ class MlSelector(FittingSelector):
     kind, stored_as = "likely", "length_scale"
 
     def advance(self, t: int) -> None:
-        """End the interval: fit the length scale if readings are held, and have changed."""
+        """End the interval: fit the length scale if there are readings, and they have changed."""
         if self._readings.held:
             super().advance(t)
 
@@ -173,9 +173,9 @@ def _slice_step(
     high: float,
     rng: "Generator",
 ) -> tuple[float, float]:
-    """Return the next ln θ of the fit's Markov chain, by slice sampling, and its log density.
+    """Draw the next ln θ of the fit's Markov chain; return it and its log density.
 
-    The slice is not extended by stepping out (Neal 2003, figures 3 and 5).
+    The method is slice sampling without stepping out (Neal 2003, figures 3 and 5).
     """
     level = value + log(1.0 - rng.random())
     left = at - SLICE_WIDTH * rng.random()

@@ -1,4 +1,4 @@
-"""Policies for a field of unknown length scale: A-, LB-, LNB-GP-UCB, and GP-UCB with MLE or MCMC.
+"""Policies for an unknown length scale: A-GP-UCB, LB-GP-UCB, LNB-GP-UCB, and two fitting policies.
 
 Of the field's kernel, only the variance is used. How fast the field changes in space is learned
 from the readings and their positions, so a `SensorField` must have positions. The field is assumed
@@ -67,8 +67,8 @@ def make_a_gp_ucb(settings: AGpUcbSettings, field: Field) -> "LengthScalePolicy"
 def make_lb_gp_ucb(settings: LbGpUcbSettings, field: Field) -> "LengthScalePolicy":
     """Build LB-GP-UCB ([LB] algorithm 1), which balances the suspected regret of length scales.
 
-    Length scales from θ0 down to θ0/g(t) are candidates until replies contradict them. For the
-    length scale θ, the bound on the norm is (θ0/θ)^(d/2) `bound` in d dimensions.
+    Length scales from θ0 down to θ0/g(t) are candidates until replies contradict them. In d
+    dimensions, the bound on the norm for the length scale θ is (θ0/θ)^(d/2) · `bound`.
     """
     readings = _readings(settings, field)
     return _policy(settings, readings, _balancing(settings, readings, 0.0))

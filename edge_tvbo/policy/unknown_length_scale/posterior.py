@@ -1,8 +1,8 @@
 """Posterior for a length scale that can change from interval to interval.
 
 The classes of this module hold the newest readings, and fit a regression to these readings for any
-length scale. All values are in units of the field's prior standard deviation, so that the
-results for a field in other units are the same to the last bit.
+length scale. All values are in units of the field's prior standard deviation. The results therefore
+do not depend on the unit of the field, not even in the last bit.
 """
 
 from hashlib import sha256
@@ -34,7 +34,7 @@ ORIGIN = np.zeros((1, 1))
 class LengthScaleSelector(Protocol):
     """A selector of the length scales that a policy uses in interval t = 1, 2, ..."""
 
-    snapshot_key: str  # settings as text; a snapshot must have the same
+    snapshot_key: str  # settings as text; a snapshot must have the same text
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
         """Return the hypotheses about the posterior's length scale in interval t.
@@ -214,7 +214,7 @@ class LengthScalePosterior(CandidatesMixin):
         self.observations = 0
         self._time = 0
         self._fits: list[tuple[float, Fit]] = []  # one for each hypothesis; empty if out of date
-        self._prediction: tuple[Array, Array] | None = None  # of the candidates
+        self._prediction: tuple[Array, Array] | None = None  # mean and variance
 
     @property
     def hypotheses(self) -> tuple[Hypothesis, ...]:

@@ -13,10 +13,10 @@ from edge_tvbo.numerics.change_point import largest_log_ratio
 class ChangeDetector:
     """A generalized likelihood ratio test of the newest readings of each arm.
 
-    For each reading s of an arm, the test computes the log-likelihood ratio of the hypothesis "the
-    mean changes after reading s" to the hypothesis "the mean never changes". The arm counts as
-    changed if one of these ratios is at least ln(3 n √n / δ), where n is the number of readings
-    held for this arm. The noise is assumed to be Gaussian.
+    The test compares two hypotheses for each reading s of an arm: "the mean changes after reading
+    s" and "the mean never changes". It computes the log-likelihood ratio of the first hypothesis to
+    the second. The arm counts as changed if one of these ratios is at least ln(3 n √n / δ). Here n
+    is the number of readings held for this arm. The noise is assumed to be Gaussian.
 
     Parameters
     ----------

@@ -268,7 +268,7 @@ class SensorField:
         return np.asarray(np.log(pole / self.scale) - np.log(shifted))
 
     def bounds(self, farthest: float) -> tuple[float, float]:
-        """Return the sensor field's readings at the model values -`farthest` and `farthest`.
+        """Return the lowest and the highest reading within a distance from the model value 0.
 
         On a log scale, the lowest reading is always -`log1p_scale`, which is below 0. The reason: a
         reading slightly below 0 can be a measurement error, and must be within the bounds.
@@ -332,7 +332,7 @@ def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField
 
 
 def _like(given: Number, result: Array) -> Number:
-    """Return the converted readings `result`: an array if `given` is an array, else a float."""
+    """Return the converted readings, `result`, in the type of the input `given`."""
     return result if isinstance(given, np.ndarray) else float(result)
 
 

@@ -1,8 +1,7 @@
 """Fingerprints of fields, and comparisons of snapshots without regard to rounding errors.
 
-Two processors, or two versions of a library, can compute the same number with different last bits,
-because their functions exp, log and pow round differently. The comparisons of this module allow
-such differences.
+Two processors, or two versions of a library, can round exp, log and pow differently. The same
+number then differs in its last bits. The comparisons of this module allow such differences.
 """
 
 import re

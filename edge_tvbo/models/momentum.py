@@ -1,4 +1,4 @@
-"""The MTV model: a field whose changes have momentum, so that they continue for a while."""
+"""The MTV model: changes of the field have momentum, so they continue for a while."""
 
 import math
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -47,7 +47,7 @@ class Momentum(FittableModel, frozen=True):
 
     References
     ----------
-    [M24] eq. 8.1 and 8.9; λ of lemma 8.1.
+    [M24] eq. 8.1 and 8.9; lemma 8.1 for λ.
 
     Examples
     --------
@@ -152,7 +152,7 @@ class Momentum(FittableModel, frozen=True):
 
 
 def _field_alone(time: int) -> tuple[float, float]:
-    """Return the weights 1 and 0 of f and u in the field: the field of momentum models is f."""
+    """Return 1 and 0, the weights of f and u: in the momentum model, the field is f alone."""
     return 1.0, 0.0
 
 
@@ -180,7 +180,10 @@ def _divided_difference_slopes(e: float, a: float, k: Array) -> tuple[Array, Arr
 
 
 def _quotient(u: float, k: Array) -> Array:
-    """Return the momentum kernel's q = (1 - (1-u)^k) / u, (L,), to full precision; k if u = 0."""
+    """Return the momentum kernel's q = (1 - (1-u)^k) / u, (L,), to full precision.
+
+    For u = 0, the limit k is returned.
+    """
     if u == 0.0:
         return k
     return np.asarray(-np.expm1(k * (math.log1p(-u) if u < 1.0 else -1e200)) / u)

@@ -4,14 +4,14 @@ There are two formats, the snapshot and the document, because each of them guard
 faults.
 
 A *snapshot* is the state of one object, such as a posterior, a policy or a controller, in memory or
-inside another snapshot. A snapshot is msgpack of ``[format, kind, exact, state, rounded]``: `kind`
-names the object and its settings, `exact` and `rounded` are the `Fingerprint` of the field, and
-`state` maps names to arrays, numbers, text and inner snapshots. Version 0.1.0 did not write
-`rounded`, and does not read it. Only an object of the same kind on the same field can
-read the snapshot. A symmetric matrix is stored as its upper triangle. The numbers of a large array
-are stored in planes: the lowest byte of each number, then the second-lowest byte of each number,
-and so on. In a covariance, only the two planes with the exponents are compressible; the other six
-bytes of each number are noise.
+inside another snapshot. A snapshot is msgpack of ``[format, kind, exact, state, rounded]``. `kind`
+names the object and its settings. `exact` and `rounded` are the `Fingerprint` of the field. `state`
+maps names to arrays, numbers, text and inner snapshots. Version 0.1.0 did not write `rounded`, and
+does not read it. Only an object of the same kind on the same field can read the snapshot. A
+symmetric matrix is stored as its upper triangle. The numbers of a large array are stored in planes:
+the lowest byte of each number, then the second-lowest byte of each number, and so on. In a
+covariance, only the two planes with the exponents are compressible; the other six bytes of each
+number are noise.
 
 A *document* is a file with all snapshots of a daemon. Disks lose and flip bits, and the version of
 edge_tvbo that reads a file can differ from the version that wrote the file. So a document starts
@@ -44,14 +44,14 @@ SNAPSHOT_FORMAT = 1
 MAX_COUNT = 2**53  # largest count in a state
 MAX_NUMBER = 1e100  # largest number in a state, so that sums of squares stay finite
 MAX_DOCUMENT_SIZE = 2**28  # bytes, uncompressed
-MIN_PLANES_BYTES = 2**16  # of an array that is stored in planes
-BLOCK_BYTES = 2**15  # of a document; each block is compressed, or stored as it is
-SLICE_BYTES, SLICE_STEP = 2**8, 2**11  # of the sample that shows whether a block is compressible
-MAX_SHARE = 0.97  # a block is compressible if its sample is compressed to at most this share
+MIN_PLANES_BYTES = 2**16  # smallest size of an array that is stored in planes
+BLOCK_BYTES = 2**15  # a document has blocks of this size, compressed or stored as they are
+SLICE_BYTES, SLICE_STEP = 2**8, 2**11  # a block's sample: 256 bytes out of every 2048 bytes
+MAX_SHARE = 0.97  # a block is compressed if its sample shrinks to at most this share
 COVARIANCE_TOLERANCE = 1e-6  # as a share of the largest variance; rounding errors are smaller
 
 _DTYPES = ("<f8", "<i8")
-_ITEM_BYTES = 8  # of a number of these types
+_ITEM_BYTES = 8  # size of a number of these types
 _TRIANGLES = "<f8 triangles"  # type of symmetric matrices that are stored as their upper triangles
 _PLANES = " planes"  # end of the type of arrays whose numbers are stored in planes
 _ZLIB_HEADER = b"\x78\x01"  # deflate with a window of 32 KiB, the fastest compression
@@ -276,8 +276,8 @@ def _decompressed(body: memoryview) -> bytes:
 def check_arrays(arrays: Mapping[str, AnyArray], state: State) -> None:
     """Raise `SnapshotError` unless `state` has a valid array for each name in `arrays`.
 
-    An array is valid if all its numbers are finite, and if its shape and type are those of the
-    array with the same name in `arrays`.
+    All numbers of a valid array are finite. Its shape and type are those of the array with the same
+    name in `arrays`.
     """
     for name, array in arrays.items():
         saved = state.get(name)

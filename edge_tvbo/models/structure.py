@@ -118,7 +118,7 @@ def _prior_components(interval: float | None, cycle: float) -> Components:
 class ComponentTable(NamedTuple):
     """The n components of a sensor's state, as arrays with one entry for each component."""
 
-    kind: Int64Array  # of the loading
+    kind: Int64Array  # kind of the loading
     harmonic: Array  # cycles in a season
     variance: Array
     time: Array  # s
@@ -303,7 +303,7 @@ def phase_of(at: float, period: float) -> float:
 
 
 def part_of(phase: float, parts: int) -> int:
-    """Return the index of the part of a structural season in which `phase` is.
+    """Return the index of the part of a structural season that contains the `phase`.
 
     All `parts` parts of the season are equally long. A phase below 0 means that there is no season;
     the result is then 0.
@@ -344,7 +344,7 @@ def prior_structure(
     period : float or None
         Length of the season in s; 0 for no season. None means a day, or a year if intervals are
         longer than six hours. If `period` is a week and intervals are at most six hours long, the
-        season is one day long, because a weekly course can only be learned from training readings.
+        season is one day long. The reason: only training readings can show a weekly course.
 
     Returns
     -------

@@ -60,7 +60,7 @@ class TwoComponentTransition:
     The field is f = w_0 z_0 + w_1 z_1 with the weights w_0 and w_1 of the interval.
     """
 
-    snapshot_kind: str  # model and parameters as text; a snapshot must have the same
+    snapshot_kind: str  # model and parameters as text; a snapshot must have the same text
     prior: Array  # (2, 2) prior covariance of the components
     matrix: Array  # (2, 2) A
     innovation: Array  # (2, 2) covariance of the noise

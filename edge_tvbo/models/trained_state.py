@@ -5,7 +5,7 @@ import numpy as np
 
 from edge_tvbo.numerics.types import Array
 
-ROUNDING = 1e-6  # by how much the share of variance that factors explain may exceed 1
+ROUNDING = 1e-6  # the share of variance that factors explain may exceed 1 by this much
 
 
 class LowRankState(msgspec.Struct, frozen=True, eq=False):

@@ -36,9 +36,9 @@ class Trigger(Protocol):
     age: int  # replies since the last reset: the whole state of a trigger
 
     def due_times(self, after: int, t: int) -> int:
-        """Return how often the trigger is due at the beginning of the intervals `after` + 1 to `t`.
+        """Return how often the trigger is due from interval `after` + 1 to interval `t`.
 
-        The first interval has the number 0.
+        A trigger is due at the beginning of an interval. The first interval has the number 0.
         """
         ...
 
@@ -95,7 +95,7 @@ class EveryPeriod(_CountingTrigger):
         self.period = period
 
     def due_times(self, after: int, t: int) -> int:
-        """Return how many multiples of the reset period are above `after` and at most `t`."""
+        """Return how many multiples of the reset period lie from `after` + 1 to `t`."""
         return t // self.period - after // self.period
 
 

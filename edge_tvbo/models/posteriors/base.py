@@ -60,7 +60,7 @@ class Posterior(Protocol):
         ...
 
     def prior_std(self, arm: Arm) -> float:
-        """Return the prior standard deviation of `arm`, which the posterior has after a reset."""
+        """Return the prior standard deviation of `arm`: its standard deviation after a reset."""
         ...
 
     def observe(self, arm: Arm, y: float) -> None:

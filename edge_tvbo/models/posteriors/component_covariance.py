@@ -68,8 +68,8 @@ class ComponentCovariance(Protocol):
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
         """Return a dict of zero arrays with the shapes of a snapshot's component covariance.
 
-        `state` is the state in the snapshot, `sensors` is the number of sensors in the snapshot,
-        and `components` is the number of components of each of these sensors.
+        `state` is the state in the snapshot. `sensors` is the number of sensors in the snapshot,
+        and each of these sensors has `components` components.
         """
         ...
 

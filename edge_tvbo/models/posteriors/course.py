@@ -22,7 +22,7 @@ from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics.types import Array
 
 SNAPSHOT_KIND = "course"  # kind of the snapshots
-UNSET_TIME = "unset_time"  # key in snapshots, if the number is not 0
+UNSET_TIME = "unset_time"  # key of `_unset_time` in snapshots; missing if the time is 0
 DEFAULT_TIME = 13.0  # time constant without training rows, in intervals
 NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times before 1970
 
@@ -31,11 +31,11 @@ class CoursePosterior(FiniteArmsMixin):
     """The posterior of a field whose course (each sensor's mean by time of day) is known.
 
     The deviations (readings minus course) follow a vector autoregression of order 1: in each
-    interval, the deviations are multiplied by φ, and noise is added. From the structural model,
-    this posterior takes the course, the spread, the correlation, the time constant of the component
-    `fast` and the noise variance. If the intervals of this model differ in length, their lengths
-    are computed from the times of `set_time` and `pass_time`. For a field without training rows,
-    the course is 0, and the time constant is `DEFAULT_TIME` intervals.
+    interval, the deviations are multiplied by φ, and noise is added. The structural model of the
+    field determines the course, the spread, the correlation, the noise variance, and the time
+    constant, which is that of the component `fast`. If the intervals of the model differ in length,
+    their lengths are computed from the times of `set_time` and `pass_time`. For a field without
+    training rows, the course is 0, and the time constant is `DEFAULT_TIME` intervals.
 
     Parameters
     ----------
@@ -61,11 +61,11 @@ class CoursePosterior(FiniteArmsMixin):
         self._field = field
         self.noise_variance = around.noise_variance
         self._model: StructuralModel | None = model
-        self._counts_intervals = model is None or model.interval > 0.0  # otherwise seconds
+        self._counts_intervals = model is None or model.interval > 0.0  # else, counts seconds
         posterior = StateSpacePosterior if self._counts_intervals else _OfAnyInterval
         self._around = posterior(around, Transition(phi * phi, 1.0 - phi * phi))
         self._at = NO_TIME  # s since 1970 at the last `set_time`
-        self._is_unset = False  # whether the present is unknown, although `_at` is known
+        self._is_unset = False  # whether the present time is unknown; `_at` is the last known time
         self._waited = 0  # intervals that ended since `_at`
         self._unset_time = 0.0  # s that have passed since `_at` while the time was unknown
         self._refresh()
@@ -93,7 +93,7 @@ class CoursePosterior(FiniteArmsMixin):
             self._refresh()
 
     def prior_std(self, arm: int) -> float:
-        """Return the prior standard deviation of the values of `arm` around the course of `arm`."""
+        """Return the prior standard deviation of the sensor `arm` around its course."""
         return self._around.prior_std(arm)
 
     def observe(self, arm: int, y: float) -> None:

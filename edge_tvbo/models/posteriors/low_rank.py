@@ -48,8 +48,8 @@ class LowRankPosterior(KalmanBase):
     Notes
     -----
     The prior variances are exact. The remainder of an arm is its entry of R, multiplied by the
-    scale of the prior. Readings do not reduce this part of the arm's variance, and the remainder is
-    added to the noise variance σ² of each reading of the arm. If the scale is at most 1, the
+    scale of the prior. Readings do not reduce this part of the arm's variance. For each reading of
+    the arm, the remainder is added to the noise variance σ². If the scale is at most 1, the
     remainder is at most 1 % of σ².
 
     To bound the errors, let ρ be the largest remainder. A mean is a weighted sum of the readings y,

@@ -23,7 +23,7 @@ from edge_tvbo.numerics.types import Array, Indices
 
 MAX_FACTORS = 128
 MAX_LEFT_OUT = 0.003  # largest share of the correlations left out (root mean square)
-ROUNDS = 5  # of the subspace iteration
+ROUNDS = 5  # number of rounds of the subspace iteration
 BLOCK = 256  # rows of the correlation that are compared at once
 
 

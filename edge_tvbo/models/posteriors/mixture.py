@@ -212,7 +212,7 @@ class MixturePosterior(FiniteArmsMixin):
         self._mix()
 
     def hallucinate(self, arm: int, y: float) -> None:
-        """Update the models of the mixture, but not their weights, as if `arm` replied with y."""
+        """Update the models of the mixture as for a reply y of `arm`; change no weight."""
         self._condition(arm, y)
         self._mix()
 
@@ -237,8 +237,9 @@ class MixturePosterior(FiniteArmsMixin):
     def skip(self, intervals: int) -> None:
         """Advance all models of the mixture by several intervals without readings, at once.
 
-        The prior of each model does not change with time. Therefore the noise of all these
-        intervals together has the prior covariance minus the part of it that remains at the end.
+        The prior of each model does not change with time. After all these intervals, a part of the
+        prior covariance remains. The covariance of the added noise is the prior covariance minus
+        this part.
         """
         retain, A = self._retain**intervals, np.linalg.matrix_power(self._A, intervals)
         Q = self._P - A @ self._P @ A.transpose(0, 2, 1)

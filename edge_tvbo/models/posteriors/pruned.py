@@ -21,7 +21,7 @@ from edge_tvbo.models.temporal_models import TimeVarying
 from edge_tvbo.numerics import window as kernels
 from edge_tvbo.numerics.types import Array
 
-MIN_READINGS = 2  # readings that are never removed, as in wdbo-algo
+MIN_READINGS = 2  # number of readings that are never removed, as in wdbo-algo
 
 
 def relevance(P: Array, y: Array, F: Array) -> Array:

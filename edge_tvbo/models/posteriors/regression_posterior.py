@@ -261,7 +261,7 @@ class FittedPosterior(RegressionPosterior):
     @property
     def temporal(self) -> FittableModel:
         """The temporal model of the regression, with the parameters of the last fit."""
-        return self._temporal  # type: ignore[return-value]  # of `__init__`
+        return self._temporal  # type: ignore[return-value]  # `__init__` takes a FittableModel
 
     def observe(self, arm: Arm, y: float) -> None:
         """Add the reading `y` of `arm` to the regression, without fitting the temporal model."""

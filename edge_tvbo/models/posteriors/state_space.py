@@ -79,7 +79,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         self._take(state)
 
     def undo(self, before: bytes) -> None:
-        """Load, without checks, a state that this state-space posterior's `snapshot` returned."""
+        """Load the snapshot `before`, an earlier state of this state space, without checks."""
         self._take(self._decoded(before))
 
     def _decoded(self, blob: bytes) -> State:
@@ -146,7 +146,7 @@ class KalmanBase(StateSpaceBase):
 
     @abstractmethod
     def _evolve(self, retain: float, inject: float) -> None:
-        """Advance the state and the scale of its prior by a step with these two factors."""
+        """Advance the state, and the scale of its prior, by a step with the two factors."""
 
 
 class StateSpacePosterior(KalmanBase):

@@ -1,8 +1,8 @@
 """Structural posterior: a field with a course, a season and parts that change at different rates.
 
-`StructuralPosterior` is a Kalman filter over the components of a `StructuralModel`. While readings
-arrive, a `VariationLearner` learns the common factor σ² of all variances, the liveliness of the
-field in each part of the season, and the width of predictive intervals.
+`StructuralPosterior` is a Kalman filter over the components of a `StructuralModel`. From the
+readings, a `VariationLearner` learns three things: the common factor σ² of all variances, the
+liveliness of the field in each part of the season, and the width of predictive intervals.
 """
 
 import re
@@ -48,7 +48,7 @@ from edge_tvbo.numerics.types import Array
 CLEAR_FACTOR = 1.2  # a trained field's standard deviation is reported if it changed by this factor
 SNAPSHOT_KIND = re.compile(r"structural ([0-9]{1,9}\.[0-9]{1,9})")  # the number is the season in s
 NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times before 1970
-UNSET_TIME = "unset_time"  # key in snapshots, if the number is not 0
+UNSET_TIME = "unset_time"  # key of `_unset_time` in snapshots; missing if the time is 0
 SAME_TIME = 0.5  # share of an interval; a smaller difference of two times counts as 0
 
 
@@ -106,9 +106,9 @@ class StructuralPosterior(FiniteArmsMixin):
         None means that the time is unknown. Until the next call, the mean of the course is used.
         The next call with a time takes into account all time since the last known time.
 
-        If the first time is before the end of the training rows, the state is as uncertain as at
-        the same distance after the end. The reason: the components are stationary, so they change
-        in the same way backwards in time.
+        The first time can be before the end of the training rows. The state is then as uncertain as
+        at the same distance after the end. The reason: the components are stationary, so they
+        change in the same way backwards in time.
         """
         self._is_unset = at is None
         if at is None:
@@ -161,7 +161,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def hallucinate(self, arm: int, y: float) -> None:
-        """Update the structural state, not the learned variation, as if `arm` replied with y."""
+        """Update the structural state as for a reply y of `arm`; learn no variation from y."""
         self._condition(arm, y)
         self._refresh()
 
@@ -204,7 +204,7 @@ class StructuralPosterior(FiniteArmsMixin):
 
         The first fact is a `SeasonAndRates`: the season, the time constants of the components
         `fast` and `slow`, and the number of training rows. If there are readings, a
-        `LearnedVariation` follows; for a trained model, it is left out unless the variation has
+        `LearnedVariation` follows. For a trained model, it follows only if the variation has
         clearly changed. If the posterior is approximate, the last fact describes the approximation.
         """
         components, rows = self._model.components, self._model.rows
@@ -218,7 +218,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return (*facts, *self._covariance.facts())
 
     def quantile(self, arm: int, share: float) -> float:
-        """Return a quantile of the structural posterior of `arm`.
+        """Return a quantile of the structural posterior for a reading of `arm`.
 
         A reading of `arm` is below the quantile with the probability `share`.
         """
@@ -380,8 +380,8 @@ class StructuralPosterior(FiniteArmsMixin):
     def _identity(self) -> State:
         """Return the structural posterior's sensors, unit, and number of training rows.
 
-        A field can load single sensors from a snapshot if the snapshot has the same unit and the
-        same number of training rows as the field.
+        A field can load single sensors from a snapshot if both have the same unit and the same
+        number of training rows.
         """
         field = self._field
         logarithmic = [] if field.log1p_scale is None else [field.log1p_scale]

@@ -81,8 +81,9 @@ class TwoComponentPosterior(FiniteArmsMixin):
     def skip(self, intervals: int) -> None:
         """Advance the two-component posterior by several intervals without readings, at once.
 
-        The prior of the components does not change with time. Therefore the noise of all these
-        intervals together has the prior covariance minus the part of it that remains at the end.
+        The prior of the components does not change with time. After all these intervals, a part of
+        the prior covariance remains. The covariance of the added noise is the prior covariance
+        minus this part.
         """
         self._time += intervals
         matrix = np.linalg.matrix_power(self._transition.matrix, intervals)

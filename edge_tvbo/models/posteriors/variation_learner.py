@@ -86,8 +86,8 @@ class VariationLearner:
 
         The width decreases if the reading is inside its predictive interval, and increases
         otherwise. In the long run, the predictive intervals contain the share `COVERAGE` of the
-        readings, for any distribution of the readings (adaptive conformal inference, Gibbs & Candès
-        2021).
+        readings. This holds for any distribution of the readings (adaptive conformal inference,
+        Gibbs & Candès 2021).
         """
         is_outside = error > COVERED_STDS * self.interval_factor
         factor = self.interval_factor * exp(COVERAGE_STEP * (is_outside - (1.0 - COVERAGE)))

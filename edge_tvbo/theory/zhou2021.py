@@ -1,4 +1,4 @@
-"""[ZS21] Zhou & Shroff 2021: regret bounds of restarts and windows under a variation budget.
+"""[ZS21] Zhou & Shroff 2021: regret bounds of R-GP-UCB and SW-GP-UCB under a variation budget.
 
 The field is any function whose norm in the kernel's space is at most B. The sum of the norms of all
 changes of the field over the horizon is at most P_T, the variation budget. Variances are in units
@@ -124,8 +124,8 @@ def regret_rate(horizon: int, length: int, variation: float, *, gain: float, bet
 
     Source: [ZS21] theorems 1 and 2 as stated, which are correct. The proof of theorem 2 in section
     IV.C derives another bound, O(w P_T + ...), from lemma 2. This module does not use that bound:
-    by lemma 2, the norm of claim 2 is at most 1, but this norm can be larger than 1. The paper's
-    proof of claim 2 itself says so, citing Zhao & Zhang 2021.
+    according to lemma 2, the norm of claim 2 is at most 1; in fact, this norm can be larger than 1.
+    The paper's proof of claim 2 itself says so, citing Zhao & Zhang 2021.
     """
     _check(horizon, length, variation, gain, beta)
     return sqrt(gain * length) * length * variation + beta * horizon * sqrt(gain / length)

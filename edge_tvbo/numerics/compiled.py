@@ -1,8 +1,8 @@
 """Loader of the library of kernels that were compiled ahead of time.
 
-A library matches one Python version, one architecture and one version of the source files. If the
-source file of a kernel has changed since the library was built, the library is not used, because
-its kernels would be out of date.
+A library matches one Python version, one architecture and one version of the source files. The
+library is not used if the source file of a kernel has changed since the library was built: its
+kernels would be out of date.
 """
 
 from collections.abc import Callable

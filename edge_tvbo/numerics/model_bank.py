@@ -2,7 +2,7 @@
 
 Each model of the bank has the state z_0 of `state_space` or the state (z_0, z_1) of
 `two_component`. Each model uses one of several prior covariances. The field is z_0. The kernels
-here call no kernel of another file, because numba's cache does not notice a change in that file.
+here call no kernel of another file, because numba's cache does not notice changes in other files.
 """
 
 from math import log, pi, sqrt
@@ -101,10 +101,10 @@ def condition(
     Notes
     -----
     The influence of an error is limited to MAX_ERROR_STDS predictive standard deviations. If the
-    error of a reading is larger, the noise variance is increased, so that the reading moves the
-    mean only as far as a reading with an error at the limit. Beyond the limit, the log density
-    decreases linearly with the error, not quadratically (Huber 1964). The reasons: indoor
-    temperatures have heavy tails, and sensors fail.
+    error of a reading is larger, the noise variance is increased. The reading then moves the mean
+    only as far as a reading with an error at the limit. Beyond the limit, the log density decreases
+    linearly with the error, not quadratically (Huber 1964). The reasons: indoor temperatures have
+    heavy tails, and sensors fail.
     """
     N = m.shape[1]
     for b in range(m.shape[0]):

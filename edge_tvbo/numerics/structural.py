@@ -4,8 +4,8 @@ The state holds n components of each of the M sensors: entry k·M + i is compone
 one interval, component k is multiplied by φ_k, and noise is added. The covariance of this noise
 over the sensors is q_k C_k with C_k = ρ_k J + (1 - ρ_k) B. J is the matrix of ones, and B is the
 correlation of the sensors. The value of sensor i is Σ_k ℓ_k x_{k,i} with the loadings ℓ of the
-interval. The kernels here call no kernel of another file, because numba's cache does not notice a
-change in that file.
+interval. The kernels here call no kernel of another file, because numba's cache does not notice
+changes in other files.
 """
 
 from math import cos, log, pi, sin, sqrt

@@ -4,7 +4,7 @@ The state is z = (z_0, z_1), which has 2M numbers. The field is f = w_0 z_0 + w_
 turns z into A z + noise, where A is a 2 x 2 matrix and the noise has covariance Q ⊗ K. The
 posterior is a Kalman filter as in `state_space`, at four times the cost: O(M²) per interval,
 however long the history is. The kernels here call no kernel of another file, because numba's cache
-does not notice a change in that file.
+does not notice changes in other files.
 """
 
 from math import sqrt

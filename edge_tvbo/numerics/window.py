@@ -188,8 +188,8 @@ def refactor(
     -----
     The kernel takes n³/6 + n²M/2 multiply-adds. Each of the B rows is a column of `panel`, so that
     the innermost loop runs over adjacent numbers. Each pass of the loop subtracts four terms. For a
-    large window, the kernel takes a quarter of the time of a row-wise factorization. The terms are
-    subtracted in the same order, so that the result is the same to the last bit.
+    large window, the kernel takes a quarter of the time of a row-wise factorization. Both subtract
+    the terms in the same order, so their results are equal to the last bit.
     """
     M = K.shape[0]
     for first in range(0, n, panel.shape[1]):

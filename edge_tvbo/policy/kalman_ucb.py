@@ -23,7 +23,7 @@ def make_kalman_ucb(settings: KalmanUcbSettings, field: Field) -> "KalmanUcb":
 
 
 class FixedWidth:
-    """The schedule of a bound with the same width in every interval.
+    """An exploration schedule with the same width in every interval.
 
     Parameters
     ----------

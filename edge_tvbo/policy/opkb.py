@@ -210,7 +210,7 @@ class Opkb(BanditPolicy):
         ]
 
     def _contradicts(self, order: int) -> bool:
-        """Return whether the replay of ADA-OPKB that just ended contradicts an earlier block."""
+        """Return whether the replay that has just ended contradicts an earlier block."""
         readings = self.observations - int(self._counts[order])
         if not readings:
             return False

@@ -137,7 +137,7 @@ class PolicySettings(
         yield from ()
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield each parameter of the policy that has no effect because of other parameters.
+        """Yield each parameter that has no effect because of the policy's other parameters.
 
         Such a parameter is not an error. If the user has set the parameter, the configuration warns
         of it.

@@ -62,7 +62,7 @@ class LengthScaleSelector(Protocol):
         ...
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays with the state of the posterior's length scale selector, by name."""
+        """Return a dict of the arrays that hold the state of the length scale selector."""
         ...
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
@@ -193,7 +193,7 @@ class Fit(Regression):
     """The regression for one length scale, with the information gain of its readings."""
 
     def gain(self, noise_variance: float) -> float:
-        """Return the readings' information gain ½ ln det(I + K/σ²) for a length scale, in nats."""
+        """Return the readings' information gain in nats, ½ ln det(I + K/σ²)."""
         if self._empty:
             return 0.0
         pivots = np.diag(self._L)

@@ -44,7 +44,7 @@ class ArmSpace(Protocol):
         ...
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Arm:
-        """Return the arm of the arm space with the highest score.
+        """Return the arm with the highest score in the arm space.
 
         `index` is the index of the best candidate, and `scores`, of shape (M,), holds the scores of
         all candidates. The function `score` maps places of shape (p, d) to scores of shape (p,).

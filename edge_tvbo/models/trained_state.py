@@ -9,7 +9,7 @@ ROUNDING = 1e-6  # the share of variance that factors explain may exceed 1 by th
 
 
 class LowRankState(msgspec.Struct, frozen=True, eq=False):
-    """The covariances of n components for each of very many sensors, represented by R factors.
+    """Covariances of n components for each of very many sensors, in terms of R factors.
 
     `models.posteriors.low_rank_covariance` explains the factors.
 

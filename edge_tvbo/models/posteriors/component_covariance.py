@@ -62,7 +62,7 @@ class ComponentCovariance(Protocol):
         ...
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays, by name, that a snapshot of the component covariance contains."""
+        """Return a dict of the arrays in a snapshot of the component covariance."""
         ...
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
@@ -166,7 +166,7 @@ class DenseCovariance:
         return ()
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays, by name, that a snapshot of the dense covariance contains."""
+        """Return a dict of the arrays in a snapshot of the dense covariance."""
         return {"covariance": self._P}
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:

@@ -153,7 +153,7 @@ class LowRankCovariance:
         return (FactorApproximation(R - 1, M, self._error),)
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays, by name, that a snapshot of the low-rank covariance contains."""
+        """Return a dict of the arrays in a snapshot of the low-rank covariance."""
         return {
             "factors": self._G,
             "factor_covariance": self._Z,
@@ -163,7 +163,7 @@ class LowRankCovariance:
         }
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return arrays of zeros, by name, in the shapes of a snapshot's low-rank covariance.
+        """Return a dict of zero arrays with the shapes of a snapshot's low-rank covariance.
 
         The number of factors is taken from `state`.
         """
@@ -189,7 +189,7 @@ class LowRankCovariance:
             raise SnapshotError("The snapshot's 'factors' explain more than the whole variance.")
 
     def follow_arrays(self) -> None:
-        """Compute the prior variances of the low-rank covariance, which depend on the factors.
+        """Compute the prior variances of the low-rank covariance from the factors.
 
         For each component, these are the variances of the factors (n, R), of the part that the
         factors explain (n, M), and of the whole component (n, M).
@@ -262,7 +262,7 @@ class LowRankCovariance:
 
 
 def with_low_rank_state(model: StructuralModel) -> StructuralModel:
-    """Return a trained structural model with the low-rank form of its state.
+    """Return a trained structural model whose state has the low-rank form.
 
     A posterior that starts from the returned model computes neither the eigenvectors of the
     correlation nor the factors.

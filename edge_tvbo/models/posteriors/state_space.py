@@ -95,7 +95,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         return {}
 
     def _stored_arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays of a state-space posterior's snapshot by their names."""
+        """Return a dict of the arrays in a state-space posterior's snapshot."""
         return self._arrays()
 
     def _checked_arrays(self, state: State) -> State:
@@ -120,7 +120,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
 
     @abstractmethod
     def _arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays of a state-space posterior by their names."""
+        """Return a dict of a state-space posterior's arrays."""
 
     @abstractmethod
     def _kind(self) -> str:

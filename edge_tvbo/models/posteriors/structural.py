@@ -319,7 +319,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return self._phase_of(self._model.season_period)
 
     def _phase_of(self, period: float) -> float:
-        """Return the structural phase in `period`; -1 if `period` is 0 or no time is set."""
+        """Return the share of `period` that has passed; -1 if `period` is 0 or no time is set."""
         if not self._has_time:
             return -1.0
         return phase_of(self._at + self._elapsed, period)
@@ -329,7 +329,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:
-        """Return the structural model's course now, (M,); its mean if the time is unknown."""
+        """Return the structural course at this time, (M,), or its mean if the time is unknown."""
         course, phase = self._model.course, self._phase_of(self._model.period)
         if phase < 0.0:
             return self._mean_course

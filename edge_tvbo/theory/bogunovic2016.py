@@ -128,12 +128,18 @@ def resetting_mismatch(
 
     Parameters
     ----------
-    horizon, epsilon, block : int, float, int
-        T, number of intervals; ε, rate of change, 0 to 1; N, block length in intervals, 1 to T.
+    horizon : int
+        T, number of intervals.
+    epsilon : float
+        ε, rate of change, 0 to 1.
+    block : int
+        N, block length in intervals, 1 to T.
     beta : float
         β_T, from `resetting_beta` or `resetting_beta_on_arms`.
-    noise_variance, delta : float
-        σ², noise variance, > 0; δ, probability that the bound fails.
+    noise_variance : float
+        σ², noise variance of a reading, > 0.
+    delta : float
+        δ, probability that the bound fails.
     a0, b0 : float
         Constants with P(sup |f| > L) ≤ a0 exp(-(L/b0)²) ([B16] eq. 9). For M arms they are a0 = M
         and b0 = √2.

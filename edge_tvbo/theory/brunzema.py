@@ -26,9 +26,9 @@ from edge_tvbo.theory.information_gain import matern_exponent
 def block_bounds_se(epsilon_lower: float, epsilon_upper: float, *, horizon: int) -> BlockBounds:
     r"""Return the block bounds N_lo and N_hi of ET-GP-UCB for a squared exponential kernel.
 
-    Both bounds are :math:`\lceil \min(T, 12 ε^{-1/4}) \rceil`. For N_lo, ε is the upper rate of
-    change; for N_hi, ε is the lower rate, with 0 <= lower <= upper <= 1. Source: Brunzema et al.
-    [ET] corollary 1 with the constant of section 6.
+    Both bounds are :math:`\lceil \min(T, 12 ε^{-1/4}) \rceil`, where T is the number of intervals.
+    For N_lo, ε is the upper rate of change; for N_hi, ε is the lower rate. The rates satisfy 0 <=
+    lower <= upper <= 1. Source: Brunzema et al. [ET] corollary 1 with the constant of section 6.
 
     >>> block_bounds_se(0.01, 0.05, horizon=400)
     BlockBounds(n_lower=26, n_upper=38)
@@ -42,10 +42,9 @@ def block_bounds_matern(
 ) -> BlockBounds:
     r"""Return the block bounds N_lo and N_hi of ET-GP-UCB for a Matérn kernel.
 
-    Both bounds are :math:`\lceil \min(T, 24 ε^{-1/(4-ξ)}) \rceil`. For N_lo, ε is the upper rate of
-    change; for N_hi, ε is the lower rate, with 0 <= lower <= upper <= 1. The function
-    `matern_exponent` computes ξ. Brunzema et al. [ET] corollary 1 state the exponent of ε, and
-    [B16] section 5 states the factor 24.
+    Both bounds are :math:`\lceil \min(T, 24 ε^{-1/(4-ξ)}) \rceil`. T and ε are as in
+    `block_bounds_se`. The function `matern_exponent` computes ξ. Brunzema et al. [ET] corollary 1
+    state the exponent of ε, and [B16] section 5 states the factor 24.
     """
     check_ordered_rates(epsilon_lower, epsilon_upper)
     lengths = [
@@ -130,8 +129,9 @@ def regret_rate_se(
     .. math:: \max \left( \sqrt{T}, λ_2^{1/8} ε^{1/8} T, λ_1^{-3/8} ε^{1/8} T,
         λ_1^{-3/4} ε^{1/4} T \right)
 
-    Constants and logarithms are omitted. λ_1 = lower/ε and λ_2 = upper/ε state how precisely ε is
-    known, with 0 < lower <= ε <= upper <= 1. Source: Brunzema et al. [ET] corollary 1, eq. 8.
+    Constants and logarithms are omitted. T is the number of intervals, and ε is the rate of change.
+    λ_1 = lower/ε and λ_2 = upper/ε state how precisely ε is known, with 0 < lower <= ε <= upper <=
+    1. Source: Brunzema et al. [ET] corollary 1, eq. 8.
 
     >>> regret_rate_se(10**4, 1e-8, 1e-8, 1e-8)
     1000.0

@@ -59,8 +59,12 @@ def varying_gain(
 
     Parameters
     ----------
-    horizon, epsilon, block : int, float, int
-        T, number of intervals; ε, rate of change, 0 to 1; Ñ, block length in intervals, 1 to T.
+    horizon : int
+        T, number of intervals.
+    epsilon : float
+        ε, rate of change, 0 to 1.
+    block : int
+        Ñ, block length in intervals, 1 to T.
     gain : float
         γ_Ñ, information gain of Ñ readings of a static field.
     noise_variance : float
@@ -119,7 +123,7 @@ def constant_beta(delta: float, tau: int, *, dimension: int) -> float:
 def expected_regret(
     horizon: int, *, gain: float, delta: float, tau: int, domain: Domain, noise_variance: float
 ) -> float:
-    r"""Return a bound on the expected regret of TV- and MTV-GP-UCB with a constant β.
+    r"""Return a bound on the expected regret of TV-GP-UCB and MTV-GP-UCB with a constant β.
 
     .. math::
         (1 - δ) \left( \sqrt{C_1 T β \tilde{γ}_T} + T C_2 \right) + T δ C_3
@@ -135,9 +139,10 @@ def expected_regret(
         T, number of intervals.
     gain : float
         γ̃_T, from `best_varying_gain`, or from `best_momentum_gain` for MTV (theorem 8.1).
-    delta, tau : float, int
-        As for `constant_beta`: δ is between 0 and 1, and below a1 d so that C3 is defined; τ is 1
-        or more.
+    delta : float
+        δ, as for `constant_beta`. δ is between 0 and 1, and below a d so that C_3 is defined.
+    tau : int
+        τ, as for `constant_beta`, 1 or more.
     domain : Domain
         Domain with the constants r, d, a = a1 and b = b1.
     noise_variance : float
@@ -258,15 +263,20 @@ def momentum_gain(
 
     Parameters
     ----------
-    horizon, block : int
-        T, number of intervals; Ñ, block length in intervals, 1 to T.
-    epsilon, alpha : float
-        ε, share of the field that remains after an interval; α, share of the momentum that remains
-        after an interval; 0 <= α < ε <= 1. Without momentum, this ε is equal to
-        :math:`\sqrt{1 - ε'}`, where ε' is the rate of change of the TV model. At α = ε, the κ of
-        the theorem has no limit for Ñ > 2.
-    gain, noise_variance : float
-        γ_Ñ in nats; σ², noise variance, > 0.
+    horizon : int
+        T, number of intervals.
+    epsilon : float
+        ε, share of the field that remains after an interval, at most 1. Without momentum, this ε is
+        equal to :math:`\sqrt{1 - ε'}`, where ε' is the rate of change of the TV model.
+    alpha : float
+        α, share of the momentum that remains after an interval, at least 0 and below ε. At α = ε,
+        the κ of the theorem has no limit for Ñ > 2.
+    block : int
+        Ñ, block length in intervals, 1 to T.
+    gain : float
+        γ_Ñ, information gain of Ñ readings of a static field, in nats.
+    noise_variance : float
+        σ², noise variance of a reading, > 0.
 
     Raises
     ------

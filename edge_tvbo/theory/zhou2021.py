@@ -71,8 +71,10 @@ def restart_beta(
     ----------
     gain : float
         γ_H, information gain of H readings, in nats.
-    bound, noise : float
-        B, bound on the field's norm; and R, such that the noise of a reading is R-sub-Gaussian.
+    bound : float
+        B, bound on the field's norm.
+    noise : float
+        R; the noise of a reading is assumed to be R-sub-Gaussian.
     regularization : float
         λ, noise variance that the model assumes.
     delta : float
@@ -119,8 +121,9 @@ def regret_rate(horizon: int, length: int, variation: float, *, gain: float, bet
 
     .. math:: \sqrt{γ} H^{3/2} P_T + β T \sqrt{γ / H}
 
-    Constants are omitted. `length` is the restart interval H or the window w, 1 to T. `gain` is γ_H
-    or γ_w. `beta` is the result of `restart_beta` or `window_beta`.
+    Constants are omitted. T is `horizon`, the number of intervals. H is `length`, the restart
+    interval or the window, 1 to T. γ is `gain`, the information gain of H readings. P_T is
+    `variation`. β is `beta`, the result of `restart_beta` or `window_beta`.
 
     Source: [ZS21] theorems 1 and 2 as stated, which are correct. The proof of theorem 2 in section
     IV.C derives another bound, O(w P_T + ...), from lemma 2. This module does not use that bound:
@@ -140,7 +143,7 @@ def dynamic_regret(
     beta: float,
     regularization: float,
 ) -> float:
-    r"""Return the regret bound of R- or SW-GP-UCB, which holds with probability 1 - δ.
+    r"""Return the regret bound of R-GP-UCB or SW-GP-UCB, which holds with probability 1 - δ.
 
     For R-GP-UCB, `beta` must be the `restart_beta` for δ/⌈T/H⌉.
 

@@ -103,8 +103,10 @@ def first_good_interval(
         θ0/g(t) are candidates.
     ratio : float
         θ0/θ*, the first candidate divided by the field's length scale, 1 or more.
-    dimension, horizon : int
-        d, dimension of the domain; and T, number of intervals. T is returned if t0 is above T.
+    dimension : int
+        d, dimension of the domain.
+    horizon : int
+        T, number of intervals. T is returned if t0 is above T.
 
     Raises
     ------
@@ -152,9 +154,10 @@ def balancing_regret(
         :math:`R^{θ^*}(T)`, from `suspected_regret`.
     first : int
         t0, from `first_good_interval`.
-    ratio, growth : float
-        θ0/θ*, the first candidate divided by the field's length scale, 1 or more; and g(T), from
-        which `candidate_count` computes ι.
+    ratio : float
+        θ0/θ*, the first candidate divided by the field's length scale, 1 or more.
+    growth : float
+        g(T), from which `candidate_count` computes ι.
     margin : float
         ξ_T, from `noise_margin`.
     bound : float

@@ -246,7 +246,7 @@ class AutoPolicy(SkippingUpperConfidence):
         """Return the mask of the sensors that were read, (M,), from a state of `auto`.
 
         The state lists the sensors that were never read. If the list is missing, all sensors count
-        as read. It is missing if all sensors were read, and in some snapshots of earlier versions.
+        as read. No list is stored if all sensors were read, nor in some snapshots of old versions.
         """
         unread = read_names(state, "unread") if "unread" in state else []
         return np.array([sensor not in unread for sensor in self._sensors])

@@ -142,7 +142,7 @@ class RegretBalancing:
     - Line 14 admits the candidate q(l+1) if q(l+1) ≤ θ0/g(t). With this rule, every interval would
       admit a candidate. Section 3 and the public code admit q(l+1) if q(l+1) ≥ θ0/g(t). This
       condition is used here, for algorithm 3 too.
-    - Line 12 compares each θ with the candidate that has the largest mean - √(ξ/n). It keeps θ if
+    - Line 12 compares each θ with the candidate that has the largest mean - √(ξ/n). θ is kept if
       mean - √(ξ/n) + (2/n)Σβσ of θ is at least this largest value. With noise, this rule drops
       good candidates. Lemma B.2 shows that a well-specified θ is kept if the rule uses
       mean *plus* √(ξ/n) for θ. The plus sign is used here and in the public code.

@@ -231,7 +231,7 @@ class BoxField:
         Parameters
         ----------
         score : function
-            Maps points (m, d) to scores (m,). It must be smooth and finite.
+            Maps points (m, d) to scores (m,). The function must be smooth and finite.
         first : int
             Index of the candidate from which the first search starts. The other searches start from
             the candidates with the next highest `scores`.

@@ -14,9 +14,10 @@ class ChangeDetector:
     """A generalized likelihood ratio test of the newest readings of each arm.
 
     The test compares two hypotheses for each reading s of an arm: "the mean changes after reading
-    s" and "the mean never changes". It computes the log-likelihood ratio of the first hypothesis to
-    the second. The arm counts as changed if one of these ratios is at least ln(3 n √n / δ). Here n
-    is the number of readings held for this arm. The noise is assumed to be Gaussian.
+    s" and "the mean never changes". For each s, the log-likelihood ratio of the first hypothesis to
+    the second is computed. The arm counts as changed if one of these ratios is at least
+    ln(3 n √n / δ), where n is the number of readings held for the arm. The noise is assumed to be
+    Gaussian.
 
     Parameters
     ----------

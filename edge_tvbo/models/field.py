@@ -48,8 +48,8 @@ class SensorField:
     positions : (M, d) array or None
         Positions of the sensors, for policies that learn how fast the field changes in space.
     structure : StructuralModel or None
-        Course, season and rates of change of the field. They are learned from training readings, or
-        assumed beforehand (a prior).
+        Course, season and rates of change of the field, learned from training readings or assumed
+        beforehand (a prior).
 
     Raises
     ------

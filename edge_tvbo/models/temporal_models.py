@@ -3,8 +3,8 @@
 Each class is one model of change, with a kernel and a transition. `kernel` is the temporal factor
 d(t, t') of the covariance k(x, x') d(t, t'). Posteriors by regression use `kernel`, and the
 derivatives of `kernel` are used for maximum likelihood (`edge_tvbo.models.likelihood`).
-`transition` describes how the state of a recursive posterior changes in one interval. It returns a
-`Transition` if the state is the field itself, and a `TwoComponentTransition` if the state is two
+`transition` describes how the state of a recursive posterior changes in one interval. The result is
+a `Transition` if the state is the field itself, and a `TwoComponentTransition` if the state is two
 fields.
 
 Times are numbers of intervals, and the first interval is 0. Times need not be whole numbers. A fit

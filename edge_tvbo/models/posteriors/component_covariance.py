@@ -133,7 +133,7 @@ class DenseCovariance:
     def load_training(self, covariances: Array | LowRankState) -> None:
         """Load the `covariances` of a `TrainedState` into the dense covariance.
 
-        These are matrices (M, n, n), one for each eigenvector of the sensors' correlation.
+        `covariances` (M, n, n) holds one matrix for each eigenvector of the sensors' correlation.
         """
         assert not isinstance(covariances, LowRankState), "only large fields have a low-rank state"
         _, U = np.linalg.eigh(self._correlation)

@@ -46,9 +46,9 @@ def relevance(P: Array, y: Array, F: Array) -> Array:
 
     Notes
     -----
-    At a point, μ and σ are the posterior mean and standard deviation, and μ' and σ' are the same
-    numbers without reading i. The squared distance at the point is (μ - μ')² + (σ - σ')²; its
-    second term is at most σ'² - σ².
+    Let μ and σ be the posterior mean and standard deviation at a point, and let μ' and σ' be those
+    without reading i. The squared distance at the point is (μ - μ')² + (σ - σ')²; its second term
+    is at most σ'² - σ².
 
     Let α = P y. The other readings predict reading i with the error r = α_i / P_ii and the variance
     v = 1 / P_ii (Rasmussen & Williams eq. 5.12). The weights of reading i at the points are

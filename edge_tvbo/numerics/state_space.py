@@ -32,12 +32,13 @@ def condition(m: Array, C: Array, arm: int, y: float, noise_variance: float, g: 
 
     Notes
     -----
-    The update takes M² multiply-adds and allocates nothing. It is written as C -= g gᵀ with g =
-    C[:, arm] / sqrt(C[arm, arm] + noise). Entries (i, j) and (j, i) are therefore computed by the
-    same operations, and C stays symmetric to the last bit. As a consequence, the rounding error of
-    each step shrinks in later steps and does not grow. Source: Rasmussen & Williams, *Gaussian
-    Processes for Machine Learning*, eq. 2.25-2.26, applied to one observation at a time. Tested
-    against ``NaivePosterior`` in ``tests/support/naive.py``.
+    The update takes M² multiply-adds and allocates nothing. The covariance is updated by
+    C -= g gᵀ with g = C[:, arm] / sqrt(C[arm, arm] + noise). Entries (i, j) and (j, i) are
+    therefore computed by the same operations, and C stays symmetric to the last bit. As a
+    consequence, the rounding error of each step shrinks in later steps and does not grow. Source:
+    Rasmussen & Williams, *Gaussian Processes for Machine Learning*, eq. 2.25-2.26, applied to one
+    observation at a time. The tests compare the kernel with ``NaivePosterior`` in
+    ``tests/support/naive.py``.
     """
     M = m.shape[0]
     scale = 1.0 / sqrt(C[arm, arm] + noise_variance)

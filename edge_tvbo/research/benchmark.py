@@ -39,10 +39,10 @@ from edge_tvbo.research.resumable_jobs import ResumableJobs
 
 REGRET = "R_T/T"
 REVISION = 3  # increases when the rows of a run change, so that stored runs are not mixed
-SEPARATOR = "+"  # between problem, policy and run in a stored run's name; many names contain "-"
+SEPARATOR = "+"  # between the parts of a stored run's name; the parts often contain "-"
 PANELS = 4  # panels in a row of the figure
 COLOURS = ["blue", "orange", "green", "red", "purple", "brown", "pink", "gray", "olive", "cyan"]
-STYLES = ["-", "--", ":"]  # of lines; with the ten colours, 30 curves can be distinguished
+STYLES = ["-", "--", ":"]  # line styles; with ten colours, they distinguish 30 curves
 
 Recorded = Mapping[str, RecordedField]
 NO_RECORDINGS: Recorded = {}
@@ -65,7 +65,7 @@ class Benchmark(Experiment):
     problems, policies : sequence of str
         Names of problems and policies.
     recorded : mapping of str to RecordedField
-        The problems that are recordings, by name.
+        The problems that are recordings; the keys are their names.
     """
 
     name = "benchmark"
@@ -84,7 +84,7 @@ class Benchmark(Experiment):
         return []
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the functions that draw the benchmark's pictures, by the names of the files.
+        """Return the functions that draw the benchmark's pictures; the keys are file names.
 
         One picture shows the regrets. If there are several problems and several policies, another
         picture shows the ranks of the policies.
@@ -93,7 +93,7 @@ class Benchmark(Experiment):
         return {"regret": self.draw, **({"ranks": _draw_ranks} if ranked else {})}
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw the benchmark's cumulative regret of each policy, one panel for each problem."""
+        """Draw the cumulative regret of each benchmarked policy, in a panel for each problem."""
         lines = -(-len(self._problems) // PANELS)
         columns = min(PANELS, len(self._problems))
         panels = figure.subplots(lines, columns, squeeze=False).ravel()
@@ -132,12 +132,12 @@ def run_benchmark(
     """Return a row for each run of each policy on each problem.
 
     Finished runs are stored in `directory`, and runs that are already stored are not repeated. The
-    rows do not depend on the executor. `recorded` contains the problems from recordings, by name.
+    rows do not depend on the executor. `recorded` maps names to the problems that are recordings.
 
     Raises
     ------
     ConfigError
-        If `directory` holds runs of another version of edge_tvbo or of another seed.
+        If `directory` holds runs of another version of edge_tvbo, or runs with another seed.
     """
     manifest = {"edge_tvbo": __version__, "benchmark": REVISION, "seed": seed}
     finished = ResumableJobs(directory, manifest)
@@ -158,9 +158,9 @@ def run_benchmark(
 def play(job: BenchmarkRun, recorded: Recorded = NO_RECORDINGS) -> Row:
     """Return the regret of one benchmark run, in model units; each worker calls this function.
 
-    The fields, the noise and the seed of the policy are the same for all policies, because they
-    depend only on the problem, the run and the seed of the benchmark. If the problem is the path of
-    a recording, only the name of the file affects the random numbers, not the directory.
+    The fields, the noise and the seed of the policy are the same for all policies. They depend only
+    on the problem, the run and the seed of the benchmark. If the problem is the path of a
+    recording, the random numbers depend on the name of the file, and not on its directory.
     """
     problem = _problem(job.problem, recorded)
     generator = _generator(job)
@@ -181,7 +181,7 @@ def play(job: BenchmarkRun, recorded: Recorded = NO_RECORDINGS) -> Row:
 
 
 class Player:
-    """A policy on a problem of the benchmark.
+    """A benchmarked policy, connected to one problem.
 
     If the problem is a box and the policy needs sensors, the policy chooses among candidate places.
     If the problem is a recording, the policy has learned from the training rows.

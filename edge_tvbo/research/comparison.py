@@ -53,7 +53,7 @@ def remove_replays(directory: Path) -> None:
     The directory is removed too, unless it contains other files.
     """
     replays = directory / RESULTS_DIRECTORY
-    # The manifest is last: without it, replays that remain would count as those of any backtest.
+    # The manifest is removed last: without it, any backtest would use replays that remain.
     for path in (*replays.glob(f"*-{'[0-9]' * 6}.*"), directory / MANIFEST):
         path.unlink(missing_ok=True)
     for each in (replays, directory):

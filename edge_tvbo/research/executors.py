@@ -62,15 +62,15 @@ class SerialExecutor(Executor):
 class StoredFunctionExecutor(Executor):
     """An executor over a `pool` of processes; it stores the function of the jobs in a file.
 
-    The function may contain a recording. Therefore the function is pickled once, and not for each
-    job. So the jobs in the pool's queue are small. Large jobs have a problem before Python 3.11.6
-    (gh-94777): Python never exits if the workers are terminated while a job is being written to the
-    queue's pipe, and the job does not fit into the pipe.
+    The function may contain a recording. Therefore the function is pickled only once, and the jobs
+    in the pool's queue stay small. Before Python 3.11.6, large jobs can prevent Python from exiting
+    (gh-94777). This happens if a job does not fit into the queue's pipe, and if the workers are
+    terminated while the job is being written to the pipe.
 
     Parameters
     ----------
     pool : ProcessPoolExecutor
-        Executor of the jobs, which the caller shuts down.
+        Pool that runs the jobs. The caller shuts the pool down.
     directory : Path
         Existing directory for the file; it must not be removed before all jobs are finished.
     """
@@ -107,9 +107,11 @@ class StoredFunctionExecutor(Executor):
 
 @contextmanager
 def _delayed_ctrl_c() -> Iterator[None]:
-    """Raise the `KeyboardInterrupt` of a Ctrl-C after the `with` block, in which a fork may happen.
+    """Delay Ctrl-C until the end of the `with` block, in which this process may fork.
 
-    Python calls functions such as logging's around a fork, and ignores all exceptions in them.
+    `KeyboardInterrupt` is raised after the block. Otherwise, the exception could be lost: before
+    and after a fork, Python calls functions of modules such as `logging`, and ignores all
+    exceptions in these functions.
     """
     if sys.platform == "win32":  # Windows has neither forks nor signal masks
         yield

@@ -110,7 +110,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def _without(manifest: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return the items of the jobs' `manifest` that `other` does not contain."""
+    """Return the items of the jobs' `manifest` that the manifest `other` does not contain."""
     return {key: value for key, value in manifest.items() if (key, value) not in other.items()}
 
 

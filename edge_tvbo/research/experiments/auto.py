@@ -1,9 +1,9 @@
 """Experiment AUTO: the policy `auto` on recordings with training days, and on synthetic fields.
 
-The module `split_experiment` describes the recordings. The recordings `FIELDS` have `FIELD_RUNS`
-runs each. Rows in which no sensor was read, such as days without trade, are neither trained on nor
-scored, but count as elapsed time. No noise is added to the recorded readings. The regret per
-interval, R_T/T, is in standard deviations of the training data.
+The module `split_experiment` describes the recordings. Each recording in `FIELDS` has `FIELD_RUNS`
+runs. In some rows, no sensor was read, for example on days without trade. These rows are used
+neither for training nor for the regret, but count as elapsed time. No noise is added to the
+recorded readings. The regret per interval, R_T/T, is in standard deviations of the training data.
 
 The synthetic fields have 10 x 10 places, a squared exponential kernel with the length scale
 l = 0.2, the noise variance σ² = .02 and T = 400 intervals. On these fields, all policies have
@@ -82,7 +82,7 @@ class AutoExperiment(SplitExperiment):
         return goals(results)
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw the regret of `auto` next to that of the best other policy, as pairs of bars."""
+        """Draw pairs of bars: the regret of `auto`, and the regret of the best other policy."""
         panels = figure.subplots(1, 2)
         for axes, labels, title in (
             (panels[0], PLACES, "recorded"),
@@ -140,10 +140,10 @@ class AutoExperiment(SplitExperiment):
 
 
 def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield the `rows` of AUTO, each with one more number: how much more regret `auto` has.
+    """Yield the rows of the experiment AUTO; all rows but the first have one more number.
 
     The number is the regret of `auto` minus the regret of the row. The first row is the row of
-    `auto`, and is yielded unchanged.
+    `auto`.
     """
     first = next(rows)
     yield first
@@ -184,7 +184,7 @@ def _rows_on_recording(run: int, seed: int, place: str, split: TrainTestSplit) -
 
 
 def _reference_regrets(training: Array, test: Array) -> dict[str, float]:
-    """Return the mean regret of each of AUTO's `REFERENCES`, in the unit of the readings.
+    """Return the mean regret of each reference of the experiment, in the unit of the readings.
 
     `LATE` always selects the sensor that was the best one in the previous row. `BEST_SENSOR` always
     selects the sensor with the highest mean in the test rows. Rows that are NaN are left out.

@@ -1,4 +1,4 @@
-"""Cases of the experiment AUTO: policies, references, and the kinds of change of its fields.
+"""Cases of the experiment AUTO: policies, references, and kinds of change of the fields.
 
 The policies of the papers have the parameters that the papers use for temperatures. For ET-GP-UCB,
 the time between resets has a lower bound that holds for every rate of change ε from 0 to 1.
@@ -45,7 +45,7 @@ def kinds_of_change() -> dict[str, float | int]:
 
 
 def policies(rate: float | int) -> Iterator[PolicyCase]:
-    """Yield the policies that AUTO compares on synthetic fields, for one kind of change.
+    """Yield the policies that the experiment compares on fields with one kind of change.
 
     `rate` is one of the values of `kinds_of_change`.
     """

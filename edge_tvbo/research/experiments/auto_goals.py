@@ -16,15 +16,15 @@ from edge_tvbo.research.experiments.auto_cases import (
 from edge_tvbo.research.experiments.base import Expectation, ResultTable, case_labels
 from edge_tvbo.research.experiments.split_experiment import PLACES, ROOMS
 
-MAX_REGRET = {  # R_T/T of the `auto` of commit 3f8d6e3, designed with these days
+MAX_REGRET = {  # R_T/T of an earlier `auto` (commit 3f8d6e3), designed with these days
     "Intel 7-8": 0.141,
     "Intel 5-6": 0.097,
     "Intel 3-4": 0.063,
 }
 MAX_OF_TEXTBOOK = 0.85  # goal: geometric mean of (regret of auto / regret of kalman-ucb)
-MAX_OF_PUBLISHED = 0.75  # the same goal for the best policy of the papers, chosen afterwards
+MAX_OF_PUBLISHED = 0.75  # the same with the best policy of the papers instead of kalman-ucb
 NO_REGRET = 0.01  # added to all regrets in these means, because a regret can be 0
-MIN_COVERED, MAX_COVERED = 0.85, 0.95  # goal: share of the readings in these intervals
+MIN_COVERED, MAX_COVERED = 0.85, 0.95  # goal: share of readings within the predictive intervals
 
 
 def goals(results: ResultTable) -> list[Expectation]:
@@ -41,7 +41,7 @@ def goals(results: ResultTable) -> list[Expectation]:
 
 
 def best_other(results: ResultTable, place: str) -> tuple[str, float]:
-    """Return the name and the R_T/T of the best policy other than `auto` in AUTO.
+    """Return the best policy of the experiment other than `auto`: its name and its R_T/T.
 
     `place` is the name of a recording, or of a kind of change of the synthetic fields.
     """
@@ -57,7 +57,7 @@ def best_other(results: ResultTable, place: str) -> tuple[str, float]:
 
 
 def _room_goal(results: ResultTable, place: str) -> Expectation:
-    """Return AUTO's goal for the Intel lab: no more regret than an earlier version of `auto`."""
+    """Return the goal for the Intel lab: no more regret than an earlier version of `auto`."""
     ours, goal = results.mean("R_T/T", place=place, policy="auto"), MAX_REGRET[place]
     text = (
         f"{place}: R_T/T of auto is {ours:.3f}; the goal is at most {goal}, "
@@ -80,7 +80,7 @@ def _synthetic_goal(results: ResultTable, change: str) -> Expectation:
 
 
 def _field_goal(results: ResultTable, place: str) -> Expectation:
-    """Return the expectation of experiment AUTO that no policy is clearly better than `auto`."""
+    """Return the expectation that, in experiment AUTO, no policy is clearly better than `auto`."""
     ours = results.mean("R_T/T", place=place, policy="auto")
     policy, best = best_other(results, place)
     error = results.mean(OVER_BLOCKS, place=place, policy=policy)
@@ -108,10 +108,10 @@ def _published_goal(results: ResultTable) -> Expectation:
 def _mean_goal(
     results: ResultTable, others: str, policies: Sequence[str], goal: float
 ) -> Expectation:
-    """Return an expectation of experiment AUTO about the regret of `auto`.
+    """Return the expectation that a geometric mean over the recordings is at most `goal`.
 
-    On each recording, this regret is divided by that of the best of `policies`. The geometric mean
-    of these quotients must be at most `goal`. `others` is a text that names the `policies`.
+    The mean is that of quotients: on each recording, the regret of `auto` is divided by the regret
+    of the best policy among `policies`. The text `others` describes these policies.
     """
     ours = np.array(_means(results, "auto"))
     best = np.min([_means(results, policy) for policy in policies], axis=0)
@@ -134,7 +134,7 @@ def _random_goal(results: ResultTable) -> Expectation:
 
 
 def _means(results: ResultTable, policy: str) -> list[float]:
-    """Return the R_T/T of one policy of AUTO on each recording."""
+    """Return the R_T/T of one policy on each recording of the experiment AUTO."""
     return [results.mean("R_T/T", place=place, policy=policy) for place in PLACES]
 
 
@@ -143,6 +143,6 @@ def _coverage_goal(results: ResultTable, place: str) -> Expectation:
 
 
 def coverage_goal(where: str, share: float) -> Expectation:
-    """Return the expectation that `auto`'s intervals contain the right share of the readings."""
+    """Return the expectation that the right share of readings is in the intervals of `auto`."""
     text = f"{where} the 90 % intervals contain {share:.1%} of the readings; the goal is 85 to 95 %"
     return Expectation(text, MIN_COVERED <= share <= MAX_COVERED)

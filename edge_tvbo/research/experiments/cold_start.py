@@ -1,11 +1,11 @@
 """Experiment COLD: the policy `auto` without training days, and with 1 to 14 of them.
 
-In a cold start, `auto` has no training days. The mean that `auto` assumes is wrong by
-`GUESS_OFFSET` standard deviations of the training data (5 °C in the Intel lab), and the standard
-deviation that `auto` assumes is wrong by a factor of 2. The recordings are those of the experiment
-AUTO, from their first row on. The regret is in standard deviations of the training data of AUTO. In
-a row without any recorded reading, such as a day without trade, no sensor is selected, and nothing
-is scored.
+In a cold start, `auto` has no training days. It assumes a mean and a standard deviation of the
+readings. The assumed mean is wrong by `GUESS_OFFSET` standard deviations of the training data (5 °C
+in the Intel lab). The assumed standard deviation is wrong by a factor of 2. The recordings are
+those of the experiment AUTO, from their first row on. The regret is in standard deviations of the
+training data of AUTO. In a row without any recorded reading, such as a day without trade, no sensor
+is selected, and nothing is scored.
 
 - "one reading": one sensor is selected and read in each interval. The kernel assumes that all pairs
   of sensors have the same correlation.
@@ -24,8 +24,9 @@ is scored.
 - "... days": `auto` is trained with this number of days. The regret is measured on the test days of
   AUTO.
 
-In a cold start, the coverage is measured, too: the share of the readings of selected sensors that
-are within the 90 % predictive interval. The interval is computed before the reading is observed.
+For cold starts, the coverage is also measured: the share of readings that are within their 90 %
+predictive intervals. Only selected sensors count. An interval is computed before its reading is
+observed.
 """
 
 from collections.abc import Callable, Iterator
@@ -65,7 +66,7 @@ GUESSED_CORRELATION = 0.5
 GUESS_OFFSET, GUESS_FACTOR = 1.43, 2.0  # errors of the assumed mean and standard deviation
 LENGTH_SCALE = 6.0  # m
 ROOM = "Intel 7-8"  # the recording of eight days
-ROOM_GOALS = {  # goals: the highest regrets on days 3-8 and 7-8
+ROOM_GOALS = {  # goals: highest allowed regret on days 3-8, and on days 7-8
     "one reading": (0.22, 0.28),
     "positions": (0.19, 0.25),
     "two, after-reply": (0.11, 0.16),
@@ -82,7 +83,7 @@ YEARS = ("wind 1964", "wind 1973", "PM10 2004", "PM10 2008")
 MAX_OF_TRAINED = 1.15
 MAX_NOON = 1.1
 DAYS = range(1, 15)
-MAX_OF_FEWER = 1.05  # maximum of: regret / lowest regret with fewer training days
+MAX_OF_FEWER = 1.05  # goal: highest ratio of regret to the lowest regret with fewer days
 TRAINED_PLACES = (ROOM, "humidity", "METR-LA", "Guangzhou")
 FIRST_DAY, NEXT_DAYS, LAST_DAYS, TEST = "day 1", "days 3-8", "days 7-8", "test days"
 FIRST_YEAR, WHOLE = "year 1", "whole recording"
@@ -91,7 +92,7 @@ SURVEY = 4  # number of readings in each interval of the survey
 
 
 class ColdRun(NamedTuple):
-    """Regret and coverage of a cold start in each interval, from its first interval on.
+    """Regret and coverage in each interval of a cold start.
 
     Both numbers are NaN in a row in which no sensor was read.
     """
@@ -109,7 +110,7 @@ class ColdStart(SplitExperiment):
     revision = 4
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare COLD with the goals for `auto`, and with the results after training."""
+        """Compare the results of the experiment COLD with the goals for `auto`."""
         return [
             *(_room_goal(results, start, part) for start in ROOM_GOALS for part in (0, 1)),
             _noon_goal(results),
@@ -121,7 +122,7 @@ class ColdStart(SplitExperiment):
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw COLD's regret over the number of training days, one line for each recording."""
+        """Draw the regret over the number of training days, with a line for each recording."""
         axes = figure.subplots()
         for place in TRAINED_PLACES:
             days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
@@ -258,15 +259,15 @@ ROOM_STARTS: dict[str, Callable[[TrainTestSplit, int], ColdRun]] = {
 
 
 def _rows(run: int, place: str, start: str, cold: ColdRun, split: TrainTestSplit) -> Iterator[Row]:
-    """Yield the mean regret and the coverage of COLD in each part of a run, a row for each part.
+    """Yield a row for each part of a cold start: its mean regret and its coverage.
 
     The parts are:
 
     - the whole run
     - the test days
-    - with daily or weekly rows: the first year of the run
-    - with all other rows: the first day of the run, all days from day 3 of the recording on, and
-      all days from day 7 of the recording on
+    - if the rows are daily or weekly: the first year of the run
+    - otherwise: the first day of the run, all days from day 3 of the recording on, and all days
+      from day 7 of the recording on
     """
     day = round(DAY / split.interval)
     rows = len(split.training) + len(split.test)
@@ -295,7 +296,7 @@ def _rows_by_days(run: int, seed: int, place: str, split: TrainTestSplit) -> Ite
 
 
 def _trained(split: TrainTestSplit, rows: int, seed: int) -> float:
-    """Return COLD's mean regret on the test days after training with the newest `rows` rows."""
+    """Return the mean regret on the test days, with `auto` trained on the newest `rows` rows."""
     begin = split.start + (len(split.training) - rows) * split.interval
     newest = split._replace(training=split.training[-rows:], start=begin, positions=None)
     newest = newest.of_varying_sensors()
@@ -352,7 +353,7 @@ def _years_goal(results: ResultTable, place: str) -> Expectation:
 
 
 def _coverage_goal(results: ResultTable, place: str, start: str) -> Expectation:
-    """Return COLD's expectation of the share of readings within the predictive intervals."""
+    """Return the expectation that a cold start's intervals contain the right share of readings."""
     name = "Intel" if place == ROOM else place
     return coverage_goal(
         f"{name}, cold, {start}: from the first reading on,",
@@ -361,7 +362,7 @@ def _coverage_goal(results: ResultTable, place: str, start: str) -> Expectation:
 
 
 def _days_goal(results: ResultTable, place: str) -> Expectation:
-    """Return COLD's expectation that the regret hardly rises with more training days."""
+    """Return the expectation that more training days hardly raise the regret of `auto`."""
     days = [n for n in DAYS if f"{n} days" in _starts_of(results, place)]
     regrets = [_regret(results, place, f"{n} days", TEST).mean for n in days]
     worst = max((regret / min(regrets[:k]) for k, regret in enumerate(regrets) if k), default=1.0)

@@ -38,7 +38,7 @@ KERNELS = {SMOOTH: SpatialKernel(math.inf, 0.2), ROUGH: SpatialKernel(1.5, 0.2)}
 SHORT, LONG = 0.05, 0.3  # length scales of [M24] figure 2.1
 READINGS = 20  # number of readings for the information gain of [M24] figure 2.1
 SEEN = (10, 30, 45, 60, 75, 90)  # places of the readings in [ET] figure 1
-SIGNS = {"same field": 1.0, "other field": -1.0}  # signs of the field when the trigger is checked
+SIGNS = {"same field": 1.0, "other field": -1.0}  # the trigger is checked with both signs
 TAIL = 0.2  # δ of [M24] figure 4.2
 STEPS = (10, 100, 1_000, 10_000, 100_000)  # T of [LB] table 1
 DIMENSION, GROWTH, NORM_GROWTH = 2, 0.25, 0.25  # d, g(T) = T^.25 and b(T) = T^.25 of [LB] table 1
@@ -106,7 +106,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
         ]
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the functions that draw E0's illustrations, by the names of the files."""
+        """Return the functions that draw E0's illustrations; the keys are file names."""
         return {
             "figure": self.draw,
             "trigger": self._draw_trigger,
@@ -127,7 +127,7 @@ are left out, d is 2, and g(T) = b(T) = T^(1/4).
 
     @cached_property
     def _fields(self) -> dict[str, Array]:
-        """Values (T, M) of E0's two fields that change with time, by the label of the kernel."""
+        """Values (T, M) of E0's two changing fields; the keys are the labels of the kernels."""
         generator = self._generator(0, DRAW)
         return {
             label: random_fields.drifting(
@@ -218,7 +218,7 @@ def _number(run: int, of: str, number: str, value: float) -> Row:
 
 
 def _line(kernel: SpatialKernel) -> SensorField:
-    """Return a sensor field of E0 with `kernel`, whose arms are the places `PLACES`."""
+    """Return E0's sensor field on the places `PLACES`, with covariances from `kernel`."""
     K = kernel(PLACES[:, None], PLACES[:, None])
     return SensorField([str(arm) for arm in range(len(PLACES))], K, NOISE_VARIANCE)
 

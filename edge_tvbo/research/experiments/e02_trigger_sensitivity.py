@@ -31,7 +31,7 @@ HORIZON = 400
 NOISE_VARIANCE = 0.02
 BETA = LogBeta(0.4, 4.0)
 RATES = (0.01, 0.03, 0.05)
-TABLE = {  # [ET] table 3: for each δ_B, average resets and R_T by rate
+TABLE = {  # [ET] table 3: for each δ_B, mean number of resets and R_T at each rate
     0.005: ((2.66, 191.39), (6.42, 276.84), (9.60, 331.69)),
     0.01: ((2.96, 193.05), (6.82, 273.37), (9.96, 328.74)),
     0.05: ((3.20, 200.16), (7.72, 269.01), (11.40, 329.47)),

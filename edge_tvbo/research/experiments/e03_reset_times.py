@@ -176,7 +176,7 @@ Differences from the paper:
 
 
 def histogram(results: ResultTable, rate: float, label: str) -> Array:
-    """Return how often each reset time 0 to T occurred in all runs of a rule of E3, (T + 1,)."""
+    """Return how often each reset time 0 to T occurred with one reset rule of E3, (T + 1,)."""
     counts = results.curves("counts", _histogram_case(rate, label))
     return np.asarray(np.sum(counts, axis=0))
 
@@ -229,7 +229,7 @@ def _draw_distributions(figure: Any, results: ResultTable) -> None:
 
 
 def _numbers(results: ResultTable, rate: float, ours: str, theirs: str) -> Array:
-    """Return E3's regret R_T/T with the reset rule `ours` minus that with `theirs`, per run."""
+    """Return, for each run of E3, the R_T/T of reset rule `ours` minus that of rule `theirs`."""
     case = {"epsilon": str(rate)}
     return results.values(ours, case) - results.values(theirs, case)
 

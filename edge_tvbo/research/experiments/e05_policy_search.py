@@ -9,11 +9,11 @@ current friction: that of the best controller in the box of allowed gains, and t
 controller. Regret is in standard deviations of the reward over the box.
 
 For each gain, one length scale is fitted online, in the same way for each policy: the maximum a
-posteriori estimate under a Gamma prior with shape 15 and rate 10/3. Length scales are in units of
-the scaling factors of table 7, [1/8, 1/4, 3, 1/8], by which the code of the paper divides the
-gains. The mode of the prior, 4.2, is half the side of the box for the first three gains and a
-quarter of the side for the last gain. The paper does not describe how length scales are fitted, or
-within which bounds; `ArdMapPosterior` describes the method used here.
+posteriori estimate under a Gamma prior with shape 15 and rate 10/3. The code of the paper divides
+the gains by the scaling factors of table 7, [1/8, 1/4, 3, 1/8]. These factors are the units of the
+length scales. The mode of the prior is 4.2. This is half the side of the box for the first three
+gains, and a quarter of the side for the last gain. The paper does not describe how length scales
+are fitted, or within which bounds; `ArdMapPosterior` describes the method used here.
 
 The paper does not state the following settings, and those in the `notes` of `PolicySearch`:
 

@@ -75,8 +75,8 @@ ORIGINAL_NOISE_VARIANCE = 1.0  # of [ET] figure 6, with the prior of Deng et al.
 STOCKS_NOISE = 0.01
 BETA = LogBeta(0.8, 4.0)  # β of ET
 DELTA_B = 0.1
-WINDOWS_KEPT = 4  # W-GP-UCB keeps this many windows, for speed; older weights are below e^-4
-JITTER = 1e-6  # added to the kernel for the norm of a change, as a share of its variance
+WINDOWS_KEPT = 4  # windows that W-GP-UCB keeps, for speed; older readings weigh less than e^-4
+JITTER = 1e-6  # added to the kernel's diagonal for the norm, as a share of the largest value
 POLICIES = ("igp-ucb", "br-gp-ucb", "sw-gp-ucb", "w-gp-ucb", "et-gp-ucb", "random")
 KINDS: dict[str, tuple[Callable[[int], Array], float]] = {
     "abrupt": (benchmark_functions.abrupt, NOISE_VARIANCE),
@@ -137,7 +137,7 @@ uses. Therefore, only the order of the policies can be compared with the paper. 
 
     @cached_property
     def _lines(self) -> dict[float, SensorField]:
-        """The fields of E6 on [0, 1], by their noise variance."""
+        """The fields of E6 on [0, 1]; the keys are the noise variances."""
         places = np.linspace(0.0, 1.0, benchmark_functions.ARMS)
         K = squared_exponential(places, benchmark_functions.LENGTH_SCALE)
         names = [str(arm) for arm in range(benchmark_functions.ARMS)]

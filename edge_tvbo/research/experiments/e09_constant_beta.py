@@ -29,7 +29,7 @@ from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import expect_all_less, expect_less
 
 HORIZON = 200
-T_FAST, T_SLOW = 300, 600  # horizons of figure 5.4, by the rate of change
+T_FAST, T_SLOW = 300, 600  # horizons of figure 5.4 for fast and for slow changes
 BETAS = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 16.0)
 DENSE_BETAS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)  # of figure 5.4
 LOW, HIGH = 1.5, 5.0  # values of β whose regrets show how the best β depends on ε

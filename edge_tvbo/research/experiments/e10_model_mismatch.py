@@ -1,4 +1,4 @@
-"""E10: three temporal models, each on data that follow this model and on data that do not.
+"""E10: three temporal models, each tested on data that follow the model and on other data.
 
 Source: [M24] chapter 10. The fields have 50 x 50 places and a squared exponential kernel with the
 length scale l = √0.2; the standard deviation σ of the noise is 0.1. Three policies fit the

@@ -2,12 +2,12 @@
 
 Source: [LB] section 5, figures 2-4, with details from the paper's public code
 (github.com/JuliuszZiomek/LB-GP-UCB). Readings have no noise, but the model has the noise variance
-σ² = 1e-4. Inputs are scaled to the unit box. The kernel is Matérn 5/2, and the candidates for the
-length scale in d dimensions are θ0 e^(-i/(d + 2ν)) with ν = 5/2 and i = 0, 1, ... All policies have
-β = 1, because the norm bound B is 1, and because the other terms of theorem 2.1 vanish if the noise
-R is nearly 0. A run starts with readings at random points: 3 points for Berkenkamp's function and
-10 points for other functions. θ0 is the most likely length scale given these readings; the
-likelihood is maximised by an ascent from ln 2, the initial length scale of BoTorch.
+σ² = 1e-4. Inputs are scaled to the unit box. The kernel is Matérn 5/2. In d dimensions, the
+candidates for the length scale are θ0 e^(-i/(d + 2ν)) with ν = 5/2 and i = 0, 1, ... All policies
+have β = 1: the norm bound B is 1, and the other terms of theorem 2.1 vanish if the noise R is
+nearly 0. A run starts with readings at random points: 3 points for Berkenkamp's function and 10
+points for other functions. θ0 is the most likely length scale given these readings; the likelihood
+is maximised by an ascent from ln 2, the initial length scale of BoTorch.
 
 The readings are standardised for each fit, with the mean and the standard deviation of all readings
 so far. The results on Berkenkamp's function depend on this repeated standardisation. The function
@@ -17,8 +17,8 @@ is a slope that ends at x = 1, with a narrow, higher peak on the left.
   x = 1. After some time, places without readings have higher upper bounds than x = 1. Policies with
   short length scales then leave x = 1. Policies with long length scales stay, because for such
   length scales every place is near a reading.
-- LB-GP-UCB and A-GP-UCB leave x = 1. They would stay if all first readings were on the slope, and
-  if the readings were standardised only once, with the mean and the standard deviation of the first
+- LB-GP-UCB and A-GP-UCB leave x = 1. They would stay there under two conditions: all first readings
+  are on the slope, and the mean and the standard deviation of the first readings standardise all
   readings.
 - MLE-GP-UCB and MCMC-GP-UCB are the best policies in the runs in which the first points reveal the
   peak.
@@ -264,7 +264,10 @@ def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
 
 
 def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
-    """Check that MLE and MCMC stay at E11's local optimum in some runs, and LB and A in no run."""
+    """Test which policies of E11 stay at the local optimum in some runs.
+
+    The policies MLE and MCMC are expected to stay there in some runs, and LB and A in no run.
+    """
     for policy in (BALANCED, *RIVALS):
         best = results.values(BEST, case(TOY, policy, GROWTH))
         stuck = int((best > STUCK).sum())
@@ -274,7 +277,7 @@ def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
 
 
 def _nearest_length_scale(results: ResultTable) -> Expectation:
-    """Test in E11 whether LB's mean length scale is nearer to the optimum θ* than its rivals'."""
+    """Test in E11 whether LB-GP-UCB has the mean length scale that is nearest to the optimum θ*."""
     scales = {each: results.values(SCALE, case(RIDGES, each, GROWTH)) for each in POLICIES}
     distance = {each: np.abs(np.log(values / OPTIMAL[RIDGES])) for each, values in scales.items()}
     means = ", ".join(f"{each} {scales[each].mean():.3g}" for each in (BALANCED, *RIVALS))
@@ -286,9 +289,9 @@ def _nearest_length_scale(results: ResultTable) -> Expectation:
 
 
 def _effect_of_growth(results: ResultTable) -> Iterator[Expectation]:
-    """Test in E11 whether LB depends less than A on the growth function's exponent.
+    """Test in E11 whether LB-GP-UCB depends less on the growth function than A-GP-UCB does.
 
-    The test is for [LB] figure 4.
+    The test belongs to [LB] figure 4.
     """
     for number in (BEST, SCALE):
         changes = [

@@ -53,7 +53,10 @@ def draw_regrets_and_length_scales(figure: Any, results: ResultTable) -> None:
 
 
 def draw_growths(figure: Any, results: ResultTable) -> None:
-    """Draw E11's figure 4: LB and A on Michalewicz' function, a curve for each growth function."""
+    """Draw figure 4 for E11: LB-GP-UCB and A-GP-UCB on Michalewicz' function.
+
+    There is one curve for each policy and growth function.
+    """
     panels = figure.subplots(1, 2)
     if RIDGES in results.values_of("function"):
         for policy, style in ((BALANCED, "-"), (SHRUNK, "--")):

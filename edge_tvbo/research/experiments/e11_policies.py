@@ -103,10 +103,10 @@ class ActiveNorm:
         self._dimension = dimension
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width of LNB-GP-UCB in E11: the norm N = B(θ, N) (θ/θ0)^(d/2).
+        """Return the width of LNB-GP-UCB in E11: the norm N of the active candidate.
 
-        θ and B(θ, N) are the length scale and the norm bound of the active candidate. θ0 is the
-        first length scale, and d is the dimension.
+        N is computed as B(θ, N) (θ/θ0)^(d/2). The active candidate has the length scale θ and the
+        norm bound B(θ, N). θ0 is the first length scale, and d is the dimension.
         """
         (active,) = self._balancing.hypotheses(t)
         ratio = active.length_scale / self._first.length_scale

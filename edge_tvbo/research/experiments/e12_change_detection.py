@@ -6,8 +6,8 @@ or 1; their probabilities change every 1000 intervals. GLR-klUCB restarts all ar
 δ = 1/√(K Υ T) and ω = .05 √(K Υ ln T / T) for K = 3 arms and Υ = 4 changes.
 
 `glr-gp-ucb` has the tests and the tuning of GLR-klUCB. All policies of edge_tvbo in E12 have the
-same model and the same schedule β_t = 2 ln t. In the model, the arms are independent, the prior
-variance is 1, and the noise variance is 1/4, the largest variance of a reward in [0, 1]. With an
+same model and the same schedule β_t = 2 ln t. In the model, the arms are independent, and the prior
+variance is 1. The noise variance is 1/4, the largest variance of a reward in [0, 1]. With an
 infinite prior variance, the bound after n readings of an arm would be mean + √(ln t / (2n)).
 """
 

@@ -12,9 +12,8 @@ In each run, each fault is tried in two sensors. One of them is a hot sensor, fr
 that are most often the hottest. The other one is a sensor whose mean is near the median of all
 sensors. Runs 0, 1 and 2 use different sensors; run 3 uses the sensors of run 0, and so on. The
 policy is `auto`, either trained on the days before the test, or cold. A cold policy starts on the
-first training day, and does not know which sensors are similar. Runs of a trained policy with the
-same sensors of the same recording have the same results, except for faults that are drawn at
-random.
+first training day, and does not know which sensors are similar. If a trained policy is run twice
+with the same sensors of a recording, the results differ only for faults that are drawn at random.
 
 The regret is computed from the true values after the beginning of the fault. The best sensor is the
 best of the working sensors. If the faulty sensor is selected, its true value counts. The regret is
@@ -25,11 +24,11 @@ compared with the regrets of two other runs:
 - `off`: the same run without fault detection.
 
 False alarms of `auto` are counted on the unchanged recordings. `auto` is trained or cold, and in
-each interval either one sensor is read, or all sensors report. Rows in which no sensor was read,
-such as days without trade, are used neither for training nor for the replay, but count as elapsed
-time. The goal is at most one false alarm per sensor-year; in a recording of less than a
-sensor-year, at most one in the whole recording. The number of sensor-years is the number of
-sensors, multiplied by the length of all rows with readings, in years.
+each interval either one sensor is read, or all sensors report. In some rows, no sensor was read,
+for example on days without trade. These rows are used neither for training nor for the replay, but
+count as elapsed time. The goal is at most one false alarm per sensor-year, or one false alarm in a
+recording of less than a sensor-year. The number of sensor-years is the number of sensors,
+multiplied by the length of all rows with readings, in years.
 """
 
 from collections.abc import Iterator
@@ -61,7 +60,7 @@ from edge_tvbo.research.experiments.split_experiment import SplitExperiment, Tra
 from edge_tvbo.training.structural_fit import fit_structure, rows_without_nan
 
 FAULTS = ("stuck", "drift", "spikes", "unit")
-PLACES = ("Intel 7-8", "METR-LA", "humidity", "PM10 2004", "wind 1964")  # with faults
+PLACES = ("Intel 7-8", "METR-LA", "humidity", "PM10 2004", "wind 1964")  # where faults are tried
 OTHER_UNITS = {  # by place: the unit, and the factor and offset of the wrong unit
     "Intel": ("°C", 1.8, 32.0),
     "METR-LA": ("mph", 1.609344, 0.0),
@@ -74,7 +73,7 @@ CANDIDATES = 3  # number of hot sensors, and of median sensors; a run uses one o
 DRIFT, SPIKE = 3.0, 5.0  # in standard deviations of the training data
 SPIKE_SHARE = 0.2
 MAX_RATIO = 1.2
-MIN_READINGS = 25  # a fault matters if its sensor is read this often without detection
+MIN_READINGS = 25  # a fault matters if its sensor is read at least this often without detection
 YEAR = 365.25 * 86_400.0  # s
 
 
@@ -126,7 +125,7 @@ class FaultySensors(SplitExperiment):
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw the regrets of FAULTS: with and without detection, and without the faulty sensor."""
+        """Draw the regrets with detection, without detection, and without the faulty sensor."""
         cases = [cell.case for cell in results.cells if cell.number == "R_T/T"]
         axes = figure.subplots()
         at = np.arange(len(cases))

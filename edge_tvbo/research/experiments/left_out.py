@@ -1,4 +1,4 @@
-"""Experiment LEFTOUT: `auto`, with a design that was chosen without the recording of the test.
+"""Experiment LEFTOUT: `auto` on recordings that were not used to choose its design.
 
 The recordings and their training days are those of the experiment AUTO. A design consists of three
 choices:
@@ -9,10 +9,10 @@ choices:
 
 The recordings form groups: for example, the three pairs of test days of the Intel lab are one
 group. In each group, `auto` is judged with the design that is the best one for the recordings of
-all other groups. The best design has the smallest geometric mean of the quotients "regret of `auto`
-/ regret of `kalman-ucb`" (`NO_REGRET` is added to each regret). Properties of `auto` that are not
-parameters cannot be chosen in this way. These properties were chosen with all recordings known: see
-docs/auto.md.
+all other groups. For this choice, the regret of `auto` on a recording is divided by the regret of
+`kalman-ucb` (`NO_REGRET` is added to each regret). The best design has the smallest geometric mean
+of these quotients. Properties of `auto` that are not parameters cannot be chosen in this way. These
+properties were chosen with all recordings known: see docs/auto.md.
 """
 
 from collections.abc import Iterator, Sequence
@@ -84,7 +84,7 @@ class LeftOut(SplitExperiment):
     revision = 2
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare LEFTOUT's chosen designs with the textbook baseline, by group and in total."""
+        """Compare the chosen designs with the textbook baseline, for each group and in total."""
         chosen = {group: _best_design(results, _others(group)) for group in GROUPS}
         shares = {
             place: _share(results, place, chosen[group])
@@ -97,7 +97,7 @@ class LeftOut(SplitExperiment):
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw LEFTOUT: regret of `auto` / regret of the baseline, over the width of the bound."""
+        """Draw (regret of `auto` / regret of the baseline) over the width of the bound."""
         axes = figure.subplots()
         for season, scale in product(SEASONS, SCALES):
             designs = [str(Design(width, season, scale)) for width in WIDTHS]
@@ -150,7 +150,7 @@ def _others(group: str) -> list[str]:
 
 
 def _share(results: ResultTable, place: str, design: str) -> float:
-    """Return the regret of `auto` with a design, divided by that of LEFTOUT's textbook baseline."""
+    """Return the regret of `auto` with a design, divided by that of the textbook baseline."""
     ours, textbook = (
         results.mean("R_T/T", place=place, design=each) + NO_REGRET for each in (design, TEXTBOOK)
     )

@@ -74,7 +74,7 @@ class LostReplies(SplitExperiment):
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw the figure of LOSS: for each recording, a bar with the regret per disturbance."""
+        """Draw a bar with the regret of `auto` for each recording and disturbance."""
         axes = figure.subplots()
         at = np.arange(len(PLACES))
         kinds = results.values_of("disturbance")

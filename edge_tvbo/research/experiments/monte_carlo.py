@@ -56,7 +56,7 @@ def error_bound(variance: float, noise_variance: float, age: int, delta_b: float
 
 @kernel("void(f8[::1], f8[::1], f8[:, ::1])")
 def reset_model(mean: Array, variance: Array, K: Array) -> None:
-    """Replace the posterior mean and variance, both float64[M], by the prior ones.
+    """Replace the posterior mean and variance, both float64[M], by those of the prior.
 
     `K`, float64[M, M], is the prior covariance.
     """
@@ -99,8 +99,8 @@ def add_reading(
 ) -> None:
     """Append a row to V = L⁻¹ K(x, .), and update the model, as in `window.append_reading`.
 
-    `V`, float64[T, M], has `n` rows before, and the reading `y` is that of the place `arm`. `mean`
-    and `variance`, both float64[M], are the posterior ones, and `K`, float64[M, M], is the prior
+    `V`, float64[T, M], has `n` rows before the call. `y` is the reading of the place `arm`. `mean`
+    and `variance`, both float64[M], are those of the posterior. `K`, float64[M, M], is the prior
     covariance.
     """
     M = len(mean)

@@ -8,7 +8,7 @@ An inverted pendulum is on a cart. The speed of the cart follows the command u w
 with J = m l²/3 + m d²/16. The state is x = [s, s', φ, φ'] in m, m/s, rad and rad/s. The command is
 u = -gains · x in m/s; the command is held for one period of 20 ms. Between two commands, the state
 is the exact solution of these linear equations. With exact solutions, every controller in the box
-of allowed gains is stable both at the friction of the new bearing and at that of the worn bearing.
+of allowed gains is stable, with the new bearing and with the worn bearing.
 
 The source is the public code of Brunzema, von Rohr & Trimpe, *On Controller Tuning with
 Time-Varying Bayesian Optimization*, CDC 2022 (github.com/brunzema/uitvbo,
@@ -116,10 +116,9 @@ def optimum(friction: float) -> tuple[Array, float]:
 
     `friction` is the friction of the bearing in N m s/rad.
 
-    The controller is the best result of four L-BFGS-B searches that start from the controllers of
-    `spread`, so the controller is the same at every call. If the linear-quadratic regulator is in
-    the box, this regulator and the best controller agree to three digits, because the horizon is
-    long.
+    The controller is the best result of four L-BFGS-B searches. They start from controllers of
+    `spread`, so the result is the same at every call. If the linear-quadratic regulator is in the
+    box, it agrees with the best controller to three digits, because the horizon is long.
 
     Raises
     ------

@@ -71,8 +71,8 @@ def plant(friction: float) -> Array:
     Returns
     -------
     float64[5, 5]
-        Exponential of [[A, B], [0, 0]] times the period, because u is constant between two
-        commands.
+        e^(h [[A, B], [0, 0]]) with the period h. This matrix is exact, because u is constant
+        between two commands.
     """
     inertia = MASS * LENGTH * LENGTH / 3.0 + MASS * DIAMETER * DIAMETER / 16.0  # kg m²
     push = 0.5 * MASS * LENGTH / inertia  # pole's angular acceleration / cart acceleration, in 1/m

@@ -39,8 +39,8 @@ def run_experiment(
     Raises
     ------
     ConfigError
-        If `directory` holds runs of another version of edge_tvbo, of another experiment, of another
-        revision of the experiment, with another seed, or on other data.
+        If `directory` holds other runs: of another version of edge_tvbo, another experiment or
+        another revision of the experiment, with another seed, or on other data.
     """
     experiment = load(name, data)
     fingerprints = experiment.data_fingerprints()
@@ -114,7 +114,7 @@ def _blocks(runs: int, block: int) -> Iterator[range]:
 
 @contextmanager
 def measured_time(directory: Path) -> Iterator[None]:
-    """Add the duration of the context to that of the experiment's runs in `directory`."""
+    """Measure the time of the `with` block; add it to the time of the runs in `directory`."""
     start = time.monotonic()
     try:
         yield

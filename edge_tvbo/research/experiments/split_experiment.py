@@ -147,7 +147,7 @@ class SplitExperiment(Experiment):
         return splits
 
     def _drawn_streets(self, generator: np.random.Generator) -> dict[str, TrainTestSplit]:
-        """Return the split of each recording of traffic speeds, by its name in `STREETS`.
+        """Return the splits of the traffic speeds; the keys are the names in `STREETS`.
 
         `STREET_SENSORS` sensors of each recording are drawn at random.
         """
@@ -178,9 +178,9 @@ def regret_and_coverage(policy: Policy, split: TrainTestSplit) -> tuple[Array, f
     """Return a policy's regrets on the test rows of a split, and the coverage of its intervals.
 
     There is a regret for each test row that is not NaN, in the unit of the readings. In a row that
-    is NaN, no sensor is selected. The coverage is the share of the selected
-    sensors' readings that are within the predictive intervals. Only `auto` has such intervals; the
-    coverage of other policies is 0.
+    is NaN, no sensor is selected. The coverage is the share of readings of selected sensors that
+    are within the predictive intervals. Only `auto` has such intervals; the coverage of other
+    policies is 0.
     """
     regret, covered = [], 0.0
     pairs = zip(split.test, rows_without_nan(split.test), strict=True)

@@ -22,7 +22,7 @@ MIN_RUNS = 10  # with fewer paired differences, their standard deviation is too 
 
 
 def summarise(rows: Iterable[Row]) -> ResultTable:
-    """Return the mean and standard deviation of an experiment's numbers over the runs, by case."""
+    """Return, for each case, the mean and standard deviation of each number over the runs."""
     rows = list(rows)
     values: dict[tuple[str, tuple[tuple[str, str], ...]], list[float]] = {}
     for row in rows:
@@ -109,8 +109,8 @@ def expect_less_regret(
 ) -> Expectation:
     """Return the expectation that the policy `ours` has less regret than the policy `theirs`.
 
-    `number` is the name of the regret in the experiment's `results`, and `case` contains the labels
-    of both cases without the policies. The text of the expectation begins with `where`.
+    `number` is the name of the regret in the experiment's `results`. `case` contains the labels
+    that both policies share. The text of the expectation begins with `where`.
     """
     cases = (case_labels(policy=policy, **case) for policy in (ours, theirs))
     text = f"{where}: {ours} has less regret than {theirs}"

@@ -2,10 +2,9 @@
 
 During a run, the last variable goes from its lower to its upper bound; the other variables span the
 box. The literature on dynamic Bayesian optimisation makes test functions dynamic in this way. The
-W-DBO paper (Bardou, Thiran & Ranieri 2024) was not read for this module, so the functions and the
-horizon of that paper may differ from those of this module. All functions are to be minimised. The
-formulas and domains are those of Surjanovic & Bingham, *Virtual Library of Simulation Experiments*,
-www.sfu.ca/~ssurjano.
+W-DBO paper (Bardou, Thiran & Ranieri 2024) was not read for this module, and may use other
+functions and another horizon. All functions are to be minimised. The formulas and domains are those
+of Surjanovic & Bingham, *Virtual Library of Simulation Experiments*, www.sfu.ca/~ssurjano.
 """
 
 from collections.abc import Callable, Sequence

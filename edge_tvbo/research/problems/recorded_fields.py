@@ -23,8 +23,8 @@ class RecordedField:
     Parameters
     ----------
     recording : Recording
-        Readings of the sensors. `observed` must mark the gaps, because the gaps in the training
-        rows are filled again, with values that do not depend on the last quarter.
+        Readings of the sensors. `observed` must mark the gaps: in the training rows, the gaps are
+        filled again, with values that do not depend on the last quarter.
 
     Raises
     ------

@@ -22,7 +22,7 @@ INJECTED = 0.01  # σ_w², variance that each interval adds
 MOMENTUM = (0.99, 0.98)  # ε and α, as in E10
 PIECES = 3  # number of different fields in the problem "abrupt"
 
-Law = Callable[[Array], Array]  # draws from the prior, (T + 1, M), to values, (T, M)
+Law = Callable[[Array], Array]  # maps draws from the prior, (T + 1, M), to values, (T, M)
 
 
 class SampledField:

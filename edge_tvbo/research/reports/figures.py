@@ -171,7 +171,7 @@ class Calibration(NamedTuple):
     z: Array  # (replies,), errors in standard deviations of the predictive distribution
 
     def covered(self, share: float) -> float:
-        """Return the share of replies within their central predictive intervals, for a figure.
+        """Return how many replies are within their central predictive intervals, as a share.
 
         `share` is the probability of each of these intervals.
         """
@@ -193,8 +193,8 @@ def calibrations(summary: ComparisonSummary) -> list[Calibration]:
     """Return the calibration of each policy that has a model, for the report's figures.
 
     A calibration is computed from the replies of all seeds. If several sensors may be activated in
-    an interval, the list is empty. The reason: a replay then records only the reply of the best of
-    these sensors, and replies that are chosen by their values do not show the calibration.
+    an interval, the list is empty. In this case, a replay records only the reply of the best of the
+    activated sensors. Replies that are chosen by their values do not show the calibration.
     """
     if summary.backtest.pace.per_interval > 1:
         return []

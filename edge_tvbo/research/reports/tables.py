@@ -67,7 +67,7 @@ def picks(summary: ComparisonSummary) -> str:
 
 
 def cells(summary: ComparisonSummary) -> list[tuple[str, ...]]:
-    """Return the comparison table without `HEADINGS`: a row for each policy, and `ALL_SENSORS`.
+    """Return the rows of the comparison table: one for each policy, and the row `ALL_SENSORS`.
 
     The row `ALL_SENSORS` shows what it costs to activate all sensors in each interval.
     """

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from edge_tvbo.models.structure import part_of
 from edge_tvbo.numerics.types import Array, Int64Array, Mask
 
-MIN_FULL_SHARE = 0.5  # share of the fullest season's rows; emptier seasons determine no shares
+MIN_FULL_SHARE = 0.5  # rows / rows of the fullest season; emptier seasons are not used for shares
 CACHED_HARMONICS = 4  # harmonics that are computed at a time
 
 

@@ -1,6 +1,6 @@
 """Training of a structural model: course, season, spread, correlation and rates of change.
 
-The fit tries each period (a day, a week or a year) that the rows contain at least twice, and keeps
+The fit tries each period (a day, a week or a year) that the rows contain at least twice. It keeps
 the period whose model predicts the training rows best. The prediction of a season uses the course
 that was learned from the other seasons. A course that is only due to chance is shrunk to the mean.
 A model without a season is also tried if two conditions hold:
@@ -45,16 +45,16 @@ from edge_tvbo.training.periods import (
 )
 
 FitProgress = Callable[[int, int], None]  # called with the numbers of completed and of all steps
-MIN_SEASONS_FOR_NONE = 8  # shortest seasons that the rows must contain to try a model without one
+MIN_SEASONS_FOR_NONE = 8  # with fewer seasons in the rows, a model without season is not tried
 MIN_ROWS = 8
 SHORT_SEASON = 300  # parts; for shorter seasons, the first time constants depend on the season
-MIN_REST_SHARE = 1e-6  # floor of the share of variance that a course leaves; simulations can have 0
+MIN_REST_SHARE = 1e-6  # smallest share of variance that a course leaves; a simulation can leave 0
 OWN_SHARE = 0.7  # weight of a sensor's own spread; the mean of all sensors has the rest
 SHRINKAGE = 0.02  # share by which correlations are moved towards 0
 MIN_EIGENVALUE = 1e-6
 MIN_SHARE = 0.05  # smallest squared liveliness
 MAX_SEARCH_ROWS = 4032  # the search uses the newest recorded rows: four weeks of 10 min
-MAX_SEARCH_SPAN = 10 * MAX_SEARCH_ROWS  # limit for these and the rows without readings between them
+MAX_SEARCH_SPAN = 10 * MAX_SEARCH_ROWS  # limit of all rows of the search, recorded or not
 MAX_SEARCH_SERIES = 500  # largest number of series that the search uses
 BURN_IN = 0.1  # share of the recorded rows, at the beginning, that do not count for the score
 SEARCH_SWEEPS = 3  # number of sweeps; each uses the square root of the previous sweep's factor
@@ -430,7 +430,7 @@ def _correlation(scaled: Array) -> Array:
 def _liveliness(scaled: Array, phases: Array) -> Array:
     """Return the fitted liveliness of each part of the season.
 
-    The liveliness of a part is the root mean square of the `scaled` residuals of this part,
+    The liveliness of a part is the root mean square of the `scaled` residuals of this part. It is
     smoothed over neighbouring parts, and scaled to about 1 on average.
     """
     bins = np.array([part_of(float(phase), LIVELINESS_BINS) for phase in phases])

@@ -41,10 +41,10 @@ from edge_tvbo.training.structural_fit import FitProgress
 from edge_tvbo.training.textbook_fit import best_width, fit_textbook
 from edge_tvbo.training.training_report import TrainingReport, make_training_report
 
-UNIT = "training sd"  # of regret, in JSON
-UNIT_TEXT = "standard deviations of the training data"  # in sentences
+UNIT = "training sd"  # unit of regret in JSON
+UNIT_TEXT = "standard deviations of the training data"  # the unit in sentences
 SPREAD_TEXT = "± is the standard deviation over the seeds"
-UNIT_LABEL = "sd of the training data"  # in headings and axis labels
+UNIT_LABEL = "sd of the training data"  # the unit in headings and axis labels
 SAVED_TEXT = (
     "Saved: how many fewer activations a policy made than a baseline, as a share of the baseline's "
     'activations. The baseline "always-on" activates all sensors in each interval. The baseline '
@@ -61,8 +61,8 @@ STATIC = "static"  # activates the sensor that was best on the training days
 AUTO = "auto"
 TEXTBOOK = "kalman-ucb"
 
-# Settings for the policies whose own defaults do not suit a backtest. n_upper is the block length
-# of [B16] and [ET] for the temperatures of the laboratory, N = 15. Without an upper bound the
+# Settings for policies whose defaults do not suit a backtest. n_upper = 15 is the block length N
+# that [B16] and [ET] use for the temperatures of the laboratory. Without this upper bound, the
 # trigger of lemma 3 misses slow drifts, and the regret depends on chance: see docs/findings.md.
 DEFAULT_SETTINGS: dict[str, dict[str, Any]] = {"et-gp-ucb": {"n_upper": 15}}
 
@@ -149,9 +149,9 @@ class Backtest:
     Raises
     ------
     DataError
-        If the recording is too short to have training rows and test rows, if nothing was recorded
-        in `test_span`, if fewer than two rows were recorded in `train_span`, or if a sensor has no
-        reading in `train_span`.
+        If the recording is too short to have training rows and test rows. Also if nothing was
+        recorded in `test_span`, if fewer than two rows were recorded in `train_span`, or if a
+        sensor has no reading in `train_span`.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ from edge_tvbo.simulation.row_range import (
     recorded_rows,
 )
 
-REPLY_SHARE = 0.2  # largest reply timeout / interval; less if there are many activations
+REPLY_SHARE = 0.2  # largest reply timeout, as a share of the interval; less with many activations
 STEP_DTYPE = np.dtype(  # one interval; values in the recording's unit, NaN for no value
     [
         ("pick", np.int64),  # the arm that was activated; -1 if none was
@@ -68,12 +68,12 @@ class Run(msgspec.Struct, frozen=True):
 class ReplayRecorder:
     """Recorder of a replay: regret, activations, timeouts, resets, faults, and a hash of decisions.
 
-    The regret of an interval is the difference between the values of the best sensor and of the
-    selected sensor, in the recording's unit and at least 0. Intervals in which no sensor was
-    observed are left out. The following rules apply:
+    The regret of an interval is the difference between two values: that of the best sensor, and
+    that of the selected sensor. Regret is in the recording's unit, and at least 0. Intervals in
+    which no sensor was observed are left out. The following rules apply:
 
-    - The best sensor is the hottest of the sensors that were observed in the interval, or the
-      coldest of these sensors if the objective is "min".
+    - The best sensor is the hottest sensor that was observed in the interval, or the coldest one if
+      the objective is "min".
     - If the selected sensor was not observed, its value is unknown, and the mean of the observed
       sensors is used instead: the decision is scored like a random decision.
     - If several sensors are selected in an interval, the results of the interval are the results of
@@ -103,7 +103,7 @@ class ReplayRecorder:
         self.faulty: dict[str, None] = {}  # sensors in the order in which they were excluded
         self._best_selected = ""  # the best of the sensors that were selected in the interval
         self._policy = policy
-        self._predicted = (nan, nan)  # mean and sd of the reply of this sensor, in model units
+        self._predicted = (nan, nan)  # predicted mean and sd of its reply, in model units
 
     def record(self, command: Command) -> None:
         """Record the content of one command of the replay's controller."""

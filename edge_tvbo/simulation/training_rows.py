@@ -1,9 +1,9 @@
 """Training rows: the readings of the training days; their gaps are filled from these days only.
 
-A short gap is interpolated. A long gap, for example of a sensor whose battery was empty for days,
-is filled by linear regression on the mean of the other sensors at the same time. The regression is
-fitted to the times at which the sensor itself has readings. There are two reasons not to
-interpolate in a long gap:
+A short gap is interpolated. In a long gap, for example while the battery of a sensor is empty for
+days, the values are estimated by linear regression on the mean of the other sensors at the same
+time. The regression is fitted to the times at which the sensor itself has readings. There are two
+reasons not to interpolate in a long gap:
 
 - An interpolation would invent a smooth field without a daily course.
 - One wrong reading at the end of the gap would affect the whole gap.
@@ -20,7 +20,7 @@ from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.row_range import DAY, RowRange
 
-MAX_GAP_S = DAY / 2  # gaps up to MAX_GAP_S or MAX_GAP_ROWS, the longer one, are interpolated
+MAX_GAP_S = DAY / 2  # gaps up to the longer of MAX_GAP_S and MAX_GAP_ROWS are interpolated
 MAX_GAP_ROWS = 6  # rows
 ROUNDS = 10  # rounds of the least-squares fit of the differences between sensors
 PRIOR_ROWS = 24  # the prior slope, 1, has the weight of this number of rows of usual variance
@@ -34,8 +34,8 @@ def training_rows(recording: Recording, span: RowRange) -> Array:
     Raises
     ------
     DataError
-        If a sensor has no reading in these rows, but other sensors have readings, or if a reading
-        is so large that a fit would overflow.
+        If a sensor has no reading in these rows although other sensors have readings. Also if a
+        reading is so large that a fit would overflow.
     """
     rows = slice(span.first, span.last)
     observed = recording.observed[rows]
@@ -116,8 +116,8 @@ def _from_other_sensors(readings: Array, observed: Mask) -> Array:
 
     The usual level of each sensor is subtracted from its readings. The estimate is a linear
     function of the mean of the other sensors that were read in the row. The function is fitted to
-    the sensor's `observed` readings, because a sensor under the roof, for example, may change twice
-    as much as the others. `readings` must be 0 where nothing was observed.
+    the sensor's `observed` readings, because some sensors change more than others: a sensor under
+    the roof may change twice as much. `readings` must be 0 where nothing was observed.
     """
     in_row = np.maximum(observed.sum(axis=1), 1)
     of_sensor = observed.sum(axis=0)

@@ -1,4 +1,4 @@
-"""Announced units: the units that messages state for the readings of other topics, or their own.
+"""Announced units: the units that messages state for their own readings, or for other topics.
 
 These messages state units:
 
@@ -17,9 +17,9 @@ from edge_tvbo.setup.json_objects import decode_object, objects_in
 from edge_tvbo.setup.quantities import quantity_of
 from edge_tvbo.setup.sensor_groups import known_quantity_in
 
-MAX_UNITS = 20_000  # topics and values whose unit is stored
+MAX_UNITS = 20_000  # number of announcements that are stored
 MAX_UNIT_LENGTH = 24  # characters
-MAX_LENGTH = 500  # characters of a topic and a value whose unit is stored
+MAX_LENGTH = 500  # characters of a topic and the path of a value, together
 MAX_UNIT_KEYS = 20  # keys of a JSON object that state units
 _CONFIG = re.compile(r"[^/]+/(sensor|number|device)/.+/config")
 _UNIT_KEY = re.compile(
@@ -37,22 +37,22 @@ _TEMPLATE = re.compile(
 
 
 class Place(NamedTuple):
-    """A value of the messages on a topic, whose unit other messages or the same message state."""
+    """A value in the messages on a topic, and which messages state its unit."""
 
     topic: str
     value: str | None  # its name in JSON; None if a message is one number
-    stated: Literal["elsewhere", "beside"]
+    stated: Literal["elsewhere", "beside"]  # in other messages, or in the same message
 
 
 class AnnouncedUnits:
     """Collector of the units that messages announce; no message raises an exception."""
 
     def __init__(self) -> None:
-        self._units: dict[Place, dict[tuple[str, int], str]] = {}  # by place and announcement
+        self._units: dict[Place, dict[tuple[str, int], str]] = {}  # by place, then announcement
         self._stored = 0
 
     def add_message(self, topic: str, payload: bytes) -> None:
-        """Store the units that a message announces, for the readings of this or other topics."""
+        """Store the units that a message announces for its own readings or for other topics."""
         for number, (place, unit) in enumerate(_announced(topic, payload)):
             is_short = len(place.topic + (place.value or "")) <= MAX_LENGTH
             if is_short and len(unit) <= MAX_UNIT_LENGTH:
@@ -67,12 +67,12 @@ class AnnouncedUnits:
     def unit_at(self, topic: str, value: str | None) -> str | None:
         """Return the unit that other messages announce for `value` in the messages on `topic`.
 
-        Return None if no message announces it, or if messages contradict each other.
+        Return None if no message announces a unit, or if messages contradict each other.
         """
         return self._unit(Place(topic, value, "elsewhere"))
 
     def unit_beside(self, topic: str, value: str | None) -> str | None:
-        """Return the unit that JSON on `topic` states beside `value`; None if it states none."""
+        """Return the unit that JSON on `topic` states beside `value`; None without such a unit."""
         return self._unit(Place(topic, value, "beside"))
 
     def _unit(self, place: Place) -> str | None:
@@ -108,10 +108,11 @@ def _announced(topic: str, payload: bytes) -> Iterator[tuple[Place, str]]:
 
 
 def _beside(place: str, keys: dict[str, Any]) -> dict[str, str]:
-    """Return the units that a JSON object states beside its values, by the paths of the values.
+    """Return the units that a JSON object states beside its values; the keys are their paths.
 
-    A key such as ``unit`` states the unit of all values. ``temperature_unit`` states that of the
-    temperatures, and ``display_unit`` that of no value. The paths begin with `place`.
+    A key such as ``unit`` states the unit of all values. ``temperature_unit`` states the unit of
+    the temperatures. ``display_unit`` does not state the unit of any value. The paths begin with
+    the text `place`.
     """
     matches = ((_UNIT_KEY.fullmatch(key), unit) for key, unit in keys.items())
     stated = [

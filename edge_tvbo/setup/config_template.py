@@ -64,7 +64,7 @@ class SourceValues(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     payload: str
     value: str | None = None
-    unit: str | None = None  # to which the codec converts, if it has to be named
+    unit: str | None = None  # unit to which the codec converts, if the configuration must name it
     scale: float = 1.0  # of the conversion to the field's unit; see `ReadingSettings`
     offset: float = 0.0
     activate: Activation | None = None  # how sensors of this integration are activated, if known

@@ -28,7 +28,7 @@ class DiscoveredSource(NamedTuple):
     sensors: Mapping[str, str]  # sensor ids, each with the sensor's name in topics
     scale: float  # of the conversion to the field's unit
     offset: float
-    other: OtherUnit | None  # the unit that the sensors seem to use, but that is not converted
+    other: OtherUnit | None  # unit that the sensors seem to use, if not the field's or converted
 
     @property
     def is_converted(self) -> bool:
@@ -64,12 +64,12 @@ class DiscoveredField(NamedTuple):
 
     groups: Sequence[SensorGroup]  # all measure the same quantity
     unit: str
-    reference: SensorGroup  # of the groups of all fields of the quantity: see `reference_group`
+    reference: SensorGroup  # `reference_group` of all groups that measure the quantity
     sources: Sequence[DiscoveredSource]
 
     @property
     def comparable(self) -> dict[str, float]:
-        """The last readings of the field's sources, without sources in other units."""
+        """The last readings of the field's sources; sources in other units are left out."""
         found: dict[str, float] = {}
         for each in self.sources:
             found |= each.readings if each.other is None else {}
@@ -95,7 +95,7 @@ class DiscoveredField(NamedTuple):
 
     @property
     def others(self) -> dict[tuple[str, OtherUnit], list[SensorGroup]]:
-        """The field's groups in other units, by their integration and unit."""
+        """The field's groups in other units; a key consists of integration and unit."""
         found: dict[tuple[str, OtherUnit], list[SensorGroup]] = {}
         for each in self.sources:
             if each.other is not None:
@@ -135,11 +135,12 @@ class DiscoveredField(NamedTuple):
 def discovered_fields(
     parts: Sequence[Sequence[SensorGroup]], unit: str | None
 ) -> list[DiscoveredField]:
-    """Return a field for each of `parts`: lists of groups, which all measure the same quantity.
+    """Return a field for each list of sensor groups in `parts`.
 
-    Each group becomes a source of its field. If `unit` is None, and all sensors announce the same
-    unit, the fields have this unit. Otherwise, `unit_of` says which unit the fields have. The units
-    of sources are announced, or found by a comparison of all groups in all parts.
+    All groups measure the same quantity, and each group becomes a source of its field. If `unit` is
+    None, and all sensors announce the same unit, the fields have this unit. Otherwise, `unit_of`
+    determines the unit of the fields. The unit of a source is the announced unit, or is found by a
+    comparison of all groups in all parts.
     """
     groups = list(chain(*parts))
     announced = groups[0].announced_unit
@@ -154,7 +155,7 @@ def discovered_fields(
 
 
 def typical_group(fields: Sequence[DiscoveredField]) -> SensorGroup:
-    """Return one group with the readings of all `fields` of a quantity, without other units."""
+    """Return one group with the readings of all `fields`, except those in other units."""
     readings = [value for field in fields for value in field.comparable.values()]
     numbered = {str(number): value for number, value in enumerate(readings)}
     reference = fields[0].reference
@@ -166,10 +167,11 @@ def _sources(
 ) -> Iterator[DiscoveredSource]:
     """Yield the sources of a discovered field; the group `reference` sends its readings in `unit`.
 
-    If several integrations recognise the messages of a sensor, the first of them has the sensor.
+    If several integrations recognise the messages of a sensor, only the first of these integrations
+    gets the sensor.
     """
     taken: set[str] = set()  # ids of the sensors
-    seen: dict[tuple[str, str], str] = {}  # the first integration of each topic and sensor
+    seen: dict[tuple[str, str], str] = {}  # topic and sensor -> the first integration
     for group in groups:
         names = [
             name

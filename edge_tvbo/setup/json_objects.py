@@ -31,7 +31,7 @@ def decode_object(payload: bytes) -> dict[str, Any]:
 def objects_in(
     document: dict[str, Any], place: str = "", levels: int = MAX_LEVELS
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield `document` and the objects in it, each with the path of its keys up to the last dot.
+    """Yield `document` and the objects in it, each with the path that precedes its keys.
 
     Objects in arrays are left out, and so are objects below a key that no path can contain.
 

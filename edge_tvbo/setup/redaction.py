@@ -2,8 +2,8 @@
 
 Secrets are removed in two steps. First, only values that cannot contain a secret are shown:
 numbers, times, words from fixed lists, and the texts of the settings in `PUBLIC_TEXTS`. Then the
-hidden values, and the names of this machine and its user, are removed from the whole report,
-because an error message may repeat them.
+hidden values are removed from the whole report, because an error message may repeat them. So are
+the names of this machine and its user.
 """
 
 import getpass
@@ -232,9 +232,9 @@ def private_values(raw: dict[str, Any], base: Path) -> Iterator[str]:
     """Yield the hidden values of settings, and the parts of these values.
 
     Each value is yielded in two forms: as in the file, and as in an error message. `base` is the
-    directory of the configuration, which an error message puts before a file's name. A word that
-    the report shows elsewhere, such as a sensor id, is yielded only if it is part of a value that
-    may be a secret.
+    directory of the configuration; error messages put this directory before the name of a file. A
+    word that the report shows elsewhere, such as a sensor id, is yielded only if it is part of a
+    value that may be a secret.
     """
     lines = list(_walk(raw, Settings, ()))
     shown = {word for line in lines for word in _shown_words(line)}

@@ -1,7 +1,8 @@
 """Sensor units: finds discovered readings that are not in the unit of their field.
 
-A unit is recognised by its readings: after their conversion, they are as other readings of the
-field. For sensors that the user names, this module converts the usual readings of the quantity.
+A unit is recognised from the readings: after a conversion from this unit, they are close to the
+other readings of the field. For sensors that the user names, this module converts the usual
+readings of the quantity.
 """
 
 import re
@@ -19,7 +20,7 @@ from edge_tvbo.setup.sensor_groups import SensorGroup
 # the first distance, and closer than the second distance after its conversion from that unit:
 MIN_FAR_SPREADS, MAX_NEAR_SPREADS = 5.0, 2.0
 
-ONE_UNIT = ("zigbee2mqtt", "shelly", "tasmota")  # formats that always have the usual unit
+ONE_UNIT = ("zigbee2mqtt", "shelly", "tasmota")  # formats that always use the usual unit
 NAMES_CELSIUS = re.compile(r"(_c|tempc|temperaturec|\btc|celsius)\b", re.IGNORECASE)
 RARE_UNITS = {  # unit -> (another unit that a user may name, but that no reading suggests, factor)
     "hPa": (
@@ -65,7 +66,7 @@ class OtherReading(NamedTuple):
 
 
 def other_units(unit: str) -> list[OtherUnit]:
-    """Return the other units of the quantity that the discovered sensors measure in `unit`.
+    """Return the units, other than `unit`, in which sensors may report the same quantity.
 
     >>> [each.name for each in other_units("F")]
     ['°C', 'K']
@@ -82,9 +83,10 @@ def other_units(unit: str) -> list[OtherUnit]:
 
 
 def units_of(quantity: Quantity) -> dict[str, OtherUnit]:
-    """Return the units in which sensors may report `quantity`, as other units of its usual unit.
+    """Return the units in which sensors may report `quantity`; the keys are the units' names.
 
-    The result, by the units' names, is empty for an unknown quantity.
+    Each unit is described by its conversion from the usual unit of the quantity. The result is
+    empty for an unknown quantity.
 
     >>> list(units_of(Quantity("temperature", "°C", 3.0))), units_of(Quantity("radon", "", 10.0))
     (['°C', '°F', 'K'], {})
@@ -97,9 +99,9 @@ def units_of(quantity: Quantity) -> dict[str, OtherUnit]:
 
 
 def unit_of(quantity: Quantity, unit: str | None) -> str:
-    """Return the unit of `quantity` if the user has named `unit` for all quantities.
+    """Return the unit for `quantity`: the user's `unit`, or else the usual unit of the quantity.
 
-    This is the usual unit of the quantity if `unit` is None, or a unit of other quantities only.
+    The usual unit is returned if `unit` is None, or if only other quantities have this unit.
 
     >>> heat, damp = Quantity("temperature", "°C", 3.0), Quantity("humidity", "%", 10.0)
     >>> unit_of(heat, "°F"), unit_of(damp, "°F"), unit_of(damp, "%RH"), unit_of(heat, None)
@@ -128,10 +130,11 @@ def other_readings(
     unit: str,
     sent: Mapping[str, float] = MappingProxyType({}),
 ) -> Iterator[OtherReading]:
-    """Yield the `readings` that seem to be in another unit than `unit`, the unit of `typical`.
+    """Yield the `readings` that seem to be in another unit than `unit`.
 
-    `sent` contains the readings that `scale` and `offset` have converted to `unit`, as they were
-    before their conversion. Such a reading may be in `unit`: then its conversion is wrong.
+    The group `typical` has readings in `unit`. For readings that `scale` and `offset` have
+    converted to `unit`, the mapping `sent` contains the values before the conversion. If such a
+    value seems to be in `unit` already, the conversion is wrong, and the reading is yielded, too.
 
     >>> rooms = {"attic": 24.0, "hall": 21.0, "office": 22.0, "porch": 66.2}
     >>> group = SensorGroup("json", "home/{sensor}", "t", None, rooms, 4)
@@ -149,21 +152,21 @@ def other_readings(
 
 
 def _is_far(value: float, group: SensorGroup) -> bool:
-    """Return whether `value` is so far from the center of `group` that its unit may be another."""
+    """Return whether `value` is so far from the center of `group` that it may have another unit."""
     return abs(value - group.center) > MIN_FAR_SPREADS * group.spread
 
 
 def _is_near(value: float, group: SensorGroup) -> bool:
-    """Return whether `value`, after a conversion, is as it would be in the unit of `group`."""
+    """Return whether a converted `value` is so near the center of `group` that the units agree."""
     return abs(value - group.center) < MAX_NEAR_SPREADS * group.spread
 
 
 def reference_group(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
-    """Return the group of sensors, of a field, that most probably sends its readings in `unit`.
+    """Return the group among a field's `groups` that most probably sends its readings in `unit`.
 
-    If the codec of a group converts to `unit`, this group is returned. Otherwise, it is the group
-    whose median is near the medians of most other groups; the median of another group may be near
-    before, or after, a conversion from another unit.
+    If the codec of a group converts to `unit`, this group is returned. Otherwise, the group is
+    returned whose median agrees with the medians of most groups. Two medians agree if they are near
+    each other, possibly after a conversion of the other group's median from another unit.
     """
 
     def agreeing(group: SensorGroup) -> int:
@@ -177,7 +180,10 @@ def reference_group(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
 
 
 def announced_unit(group: SensorGroup, unit: str) -> OtherUnit | None:
-    """Return the unit other than `unit` that all sensors of `group` announce, or None.
+    """Return the unit that all sensors of `group` announce; None if this is `unit` itself.
+
+    The result is also None if the sensors do not announce one common unit, or if one of the two
+    units is unknown.
 
     >>> group = SensorGroup("json", "home/{sensor}", "pressure", None, {"hall": 1013.0}, 1,
     ...     announced={"hall": "hPa"})
@@ -194,10 +200,11 @@ def announced_unit(group: SensorGroup, unit: str) -> OtherUnit | None:
 
 
 def unusual_unit(group: SensorGroup) -> OtherUnit | None:
-    """Return the unit that makes usual readings of a group's readings, which are unusual without.
+    """Return the unit, other than the usual one, in which the readings of `group` would be usual.
 
-    Return None if there is no such unit, or if the format or the name of the value says that the
-    readings are in the usual unit of their quantity.
+    The result is None if there is no such unit, or if the readings are usual in the usual unit of
+    their quantity. The result is also None if the format or the name of the value shows that the
+    readings are in the usual unit.
 
     >>> values = {"attic": 70.0, "hall": 71.0, "office": 72.0}
     >>> group = SensorGroup("json", "home/{sensor}", "temp", None, values, 3)
@@ -218,9 +225,10 @@ def unusual_unit(group: SensorGroup) -> OtherUnit | None:
 
 
 def other_unit(group: SensorGroup, reference: SensorGroup, unit: str) -> OtherUnit | None:
-    """Return the unit that a group seems to use instead of `unit`, which `reference` uses.
+    """Return the unit that `group` seems to use instead of `unit`.
 
-    The result is None if there is no such unit, or if the codec of `group` converts to `unit`.
+    The group `reference` uses `unit`. The result is None if `group` also seems to use `unit`, or if
+    no other unit fits. The result is also None if the codec of `group` converts to `unit`.
     """
     if group.unit is not None or not _is_far(group.center, reference):
         return None
@@ -231,7 +239,10 @@ def other_unit(group: SensorGroup, reference: SensorGroup, unit: str) -> OtherUn
 
 
 def unconverted_unit(group: SensorGroup, unit: str) -> OtherUnit | None:
-    """Return the usual unit of a group's quantity if the readings may be in it, not in `unit`.
+    """Return the usual unit of a group's quantity if `group` may use it instead of `unit`.
+
+    The result is None if `unit` is the usual unit, or cannot be converted to it. The result is also
+    None if the unit of the readings is known: announced, or produced by the codec.
 
     >>> hall = SensorGroup("zigbee2mqtt", "zigbee2mqtt/{sensor}", "temperature", None,
     ...     {"hall": 21.0}, 1)
@@ -247,9 +258,11 @@ def unconverted_unit(group: SensorGroup, unit: str) -> OtherUnit | None:
 def conversion(group: SensorGroup, other: SensorGroup) -> tuple[float, float]:
     """Return the scale and the offset that convert a group's readings to the unit of `other`.
 
-    There is a conversion only if the codec of `other` converts its readings, the codec of `group`
-    converts nothing, and the conversion brings the median of `group` closer to the median of
-    `other`. Otherwise the result is (1, 0), which changes nothing.
+    The result is (1, 0), which changes nothing, unless three conditions hold:
+
+    - The codec of the group `other` converts its readings.
+    - The codec of `group` converts nothing.
+    - The conversion brings the median of `group` closer to the median of `other`.
 
     >>> from edge_tvbo.setup.sensor_groups import Unit
     >>> tasmota = SensorGroup("tasmota", "tele/{sensor}/SENSOR", "Temperature", None,

@@ -46,7 +46,7 @@ class SerialExecutor(Executor):
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Future[Outcome]:
-        """Call `fn` in this process, without an executor's workers, and return a finished future.
+        """Call `fn` immediately, in this process, and return a finished future.
 
         An exception of `fn` is stored in the future, but `KeyboardInterrupt` (Ctrl-C) is raised
         from this call.

@@ -209,7 +209,7 @@ def _high_costs_less(results: ResultTable) -> Expectation:
 
 
 def _wrong_period_costs(results: ResultTable, period: int, other: int) -> Array:
-    """Return the regret with `period` minus that with the period `other`, for each run of E7."""
+    """Return, per run of E7, the regret with period `period` minus that with period `other`."""
     cases = (_case("r-gp-ucb", "SE", TRUE_RATE, each) for each in (period, other))
     return results.differences("R_T/T", *cases)
 

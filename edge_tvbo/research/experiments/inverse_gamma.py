@@ -24,11 +24,12 @@ class InverseGamma(NamedTuple):
 
 
 def fit_inverse_gamma(counts: Array) -> InverseGamma:
-    """Return the inverse-gamma distribution of maximum likelihood for counted waiting times.
+    """Return the inverse-gamma distribution that fits counted waiting times best.
 
     `counts` states how often the waiting times 0, 1, ... occurred. At least two different
-    waiting times must have occurred, and the waiting time 0 must not have occurred. A gamma
-    distribution is also fitted, so that the likelihoods of both distributions can be compared.
+    waiting times must have occurred, and the waiting time 0 must not have occurred. The fit has
+    the maximum likelihood. A gamma distribution is also fitted, and the likelihoods of both
+    distributions are compared.
 
     Raises
     ------

@@ -103,7 +103,7 @@ def _columns(parts: int, phases: Array, first: int) -> Int64Array:
 
 
 def _harmonic_shares(seasons: Array, cycles: int) -> tuple[Array, Array]:
-    """Return, for each harmonic of the mean season, the share of its power not due to chance.
+    """Return, for each harmonic of the mean season, which share of its power is not due to chance.
 
     A share is between 0 and 1. If a season has several cycles, such as the seven days of a week,
     some harmonics are the same in all cycles. The shares of these harmonics are computed by

@@ -336,7 +336,7 @@ class Backtest:
 
 
 def _check_length(recording: Recording, least: int) -> None:
-    """Raise `DataError` if the recording is too short for a backtest, whatever its days are."""
+    """Raise `DataError` if the recording is too short for a backtest with any choice of days."""
     if (intervals := len(recording.values)) < least:
         raise DataError(
             f"{recording.name}: only {counted(intervals, 'interval')}; at least {least} are needed."

@@ -60,7 +60,7 @@ class DiscoveredSource(NamedTuple):
 
 
 class DiscoveredField(NamedTuple):
-    """A field of discovered sensors; `discovered_fields` makes it."""
+    """A field of discovered sensors, made by `discovered_fields`."""
 
     groups: Sequence[SensorGroup]  # all measure the same quantity
     unit: str

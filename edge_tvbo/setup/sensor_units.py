@@ -113,7 +113,7 @@ def unit_of(quantity: Quantity, unit: str | None) -> str:
 def usual_readings(quantity: Quantity, unit: str) -> tuple[float, float]:
     """Return the usual mean and spread of the readings of `quantity` in `unit`.
 
-    An unknown unit counts as another name of the quantity's unit, as in "%RH".
+    An unknown unit, such as "%RH", counts as another name of the quantity's unit.
 
     >>> usual_readings(Quantity("temperature", "°C", spread=3.0, mean=20.0), "K")
     (293.15, 3.0)

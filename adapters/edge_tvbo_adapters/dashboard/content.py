@@ -21,7 +21,7 @@ class DashboardContent(msgspec.Struct, frozen=True):
     instance : str
         The name of the daemon whose messages are shown.
     fields : mapping
-        Every field by its name.
+        The fields; each key is the name of a field.
     mqtt : Mqtt, optional
         The broker from which live data come; None to show recorded days only.
     open_history : callable, optional

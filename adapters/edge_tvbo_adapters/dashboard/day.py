@@ -40,10 +40,11 @@ def recorded_day(
     live_frames: Iterable[Frame],
     live_notices: Iterable[Notice],
 ) -> RecordedDay:
-    """Return the recorded day `day` of the field `name`; the newest day if `day` is not recorded.
+    """Return one recorded day of the field `name`.
 
-    If an interval is both in the history and in `live_frames`, its two frames are combined. Where
-    the two differ, the newer decision and the values of the live frame are used.
+    This is the day `day`, or the newest day if nothing was recorded on `day`. If an interval is
+    both in the history and in `live_frames`, its two frames are combined. If the frames differ, the
+    combined frame has the newer decision, and the values of the live frame.
     """
     stored, notices, complete = _stored(name, field, open_history)
     frames = _merged([*stored, *live_frames])
@@ -94,9 +95,9 @@ def _combined(earlier: Frame, frame: Frame) -> Frame:
 
 
 def _last(notices: Iterable[Notice]) -> list[Notice]:
-    """Return, for each sensor and kind of event, the last of the `notices` before a recorded day.
+    """Return the last notice before a recorded day, for each sensor and kind of event.
 
-    The returned notices are in the order of `notices`.
+    `notices` contains all notices before the day. The returned notices are in the same order.
     """
     last: dict[tuple[str | None, str], Notice] = {}
     for each in notices:

@@ -86,10 +86,11 @@ class DashboardFieldState:
     def add_decision(self, decision: Decision) -> None:
         """Add a frame with `decision` to the field's frames in the state of the dashboard.
 
-        If the last frame is of the same interval, the decision of this frame is replaced instead. A
-        retained decision that is already in one of the frames is ignored. After a restart without
-        stored state, a daemon counts its intervals from 0 again. Then another interval can have the
-        same number as the interval of the last frame; see `is_of_interval`.
+        There are two exceptions. If the last frame belongs to the same interval, its decision is
+        replaced. A decision that a frame already contains is ignored: the broker has retained it.
+
+        A daemon that restarts without stored state counts its intervals from 0 again. So two frames
+        with the same interval number can belong to different intervals; see `is_of_interval`.
 
         Raises `ValueError` if the time of the decision is invalid, `UnknownSensor` if its sensor
         does not belong to the field, and `OtherUnit` if the decision is in another unit.
@@ -200,8 +201,9 @@ class DashboardFieldState:
                 return {**changed, "hotspot": self.hotspot}
 
     def course(self, sensor: str | None) -> list[CoursePoint]:
-        """Return the points of the dashboard's chart: the hot spot and `sensor` in each interval.
+        """Return the points of the dashboard's chart, one point for each interval.
 
+        `sensor` is the sensor that the user has chosen; None if the user has chosen no sensor.
         Raises `LookupError` if `sensor` does not belong to the field.
         """
         if sensor is not None and sensor not in self._order:

@@ -192,10 +192,10 @@ def _column(
 
 
 def is_of_interval(decision: Decision, last: Decision) -> bool:
-    """Return whether two decisions on the dashboard, `last` and then `decision`, share an interval.
+    """Return whether two decisions on the dashboard belong to the same interval.
 
-    Equal interval numbers are necessary, but not enough, because a restarted daemon can repeat a
-    number. In addition, one of the following must be true:
+    `decision` was received after `last`. Equal interval numbers are necessary, but not enough,
+    because a restarted daemon can repeat a number. In addition, one of the following must be true:
 
     - the two decisions have the same time;
     - the sensor of `last` is in `decision.earlier`, the sensors activated earlier in the interval;

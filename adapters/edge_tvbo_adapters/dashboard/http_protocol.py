@@ -34,7 +34,7 @@ class TimedH11Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def _time_request(self) -> None:
-        """Start a connection's timer if it awaits an HTTP request; otherwise stop the timer."""
+        """Start the timer if the dashboard awaits a request; otherwise stop the timer."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_timer()
         elif self._cut is None:

@@ -42,9 +42,8 @@ class ReadingTimes:
 
         `before` is the posterior that was received before `posterior`.
 
-        The sign of a clock that was set is that no reading is new, but the times of all readings
-        are shifted by the same duration. The dashboard needs at least two readings with known times
-        to recognise this.
+        If the clock was set, no reading is new, but the times of all readings have changed by the
+        same duration. The dashboard needs at least two readings with known times to recognise this.
         """
         at = seconds(posterior.at)
         shifts: dict[str, float] = {}

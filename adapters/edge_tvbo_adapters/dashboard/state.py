@@ -76,7 +76,7 @@ class DashboardState:
     instance : str
         The daemon's name.
     fields : mapping of str to DashboardField
-        Every field by its name.
+        The fields; each key is the name of a field.
 
     Attributes
     ----------
@@ -93,9 +93,9 @@ class DashboardState:
         self._broker = BrokerConnection(False, now())
         self._daemon: str | None = None
         self._is_outdated = False
-        self._unfit: set[str] = set()  # topics whose last message does not fit, and may be old
+        self._unfit: set[str] = set()  # topics whose last message does not fit, but may be old
         self._health: Health | None = None
-        self._first_fields: frozenset[str] | None = None  # of the daemon, in its first health
+        self._first_fields: frozenset[str] | None = None  # the fields in the daemon's first health
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 
     @property
@@ -113,11 +113,13 @@ class DashboardState:
         An empty message says that the topic was cleared. A message that is too large or
         cannot be decoded is counted in `unreadable`; the first one of each topic is logged.
 
-        If a message is about an unknown sensor, in another unit, or the health of other fields, it
-        does not fit the dashboard's configuration, and the pages advise the user to restart the
-        dashboard. The message may belong to an earlier configuration if its unit or its fields
-        differ, or if the broker stored it (`retained`). Then the pages remove the advice when the
-        topic is cleared, or when a later message on the topic fits.
+        A message does not fit the dashboard's configuration if it names an unknown sensor, has
+        another unit, or is a health report about other fields. Then the pages advise the user to
+        restart the dashboard.
+
+        The message may be an old one, from an earlier configuration, if its unit or its fields
+        differ, or if the broker stored it (`retained`). In this case, the pages remove the advice
+        when the topic is cleared, or when a later message on the topic fits.
         """
         limit = MAX_MESSAGE_SIZES.get(topic.rpartition("/")[2], MAX_MESSAGE_SIZE)
         if len(payload) > limit:

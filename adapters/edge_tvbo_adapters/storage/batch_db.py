@@ -38,8 +38,8 @@ MIN_FOLDED_WAL_SIZE = 2**20  # bytes; a larger WAL is copied into the file
 MAX_WAL_SIZE = 2**22  # bytes; reached only if a reader prevents the copying for a long time
 DELETED_ROWS = 8  # rows that one statement deletes to make space
 MAX_DELETED_PAGES = 2 * MAX_WAL_SIZE // PAGE_SIZE  # in a transaction; enough for each batch
-MAX_REDUCTION_TIME_S = 5.0  # of one call that reduces a file that is too large
-MAX_VACUUM_SIZE = 2**24  # bytes that are kept; a memory card needs 5 s for them
+MAX_REDUCTION_TIME_S = 5.0  # longest time of one call of `_reduce`
+MAX_VACUUM_SIZE = 2**24  # bytes that VACUUM may have to copy; a memory card needs 5 s for them
 LOCK_TIMEOUT_S = 0.1
 _PRAGMAS = ("synchronous = NORMAL", "wal_autocheckpoint = 0", "secure_delete = OFF")
 _INSERT = "INSERT INTO batches (field, first, last, entries) VALUES (?, ?, ?, ?)"

@@ -102,7 +102,7 @@ class FileStore:
         return f"the file was renamed to {target.name}"
 
     def keep(self, generation: str, why: str) -> None:
-        """Let the next `save` rename a state file, as `set_aside` does, not overwrite it."""
+        """Make the next `save` rename a state file instead of overwriting it; see `set_aside`."""
         self._to_rename[Path(generation)] = why
 
     def demote_newest(self) -> None:
@@ -140,10 +140,11 @@ class FileStore:
         return True
 
     def mark_unsaved(self, until: float) -> None:
-        """Note that no state file may be stored until the time `until`, in s since 1970.
+        """Store a mark: perhaps no state file will be stored before the time `until`.
 
-        The time is stored as the modification time of an empty file, which needs no space on a full
-        disk. If the disk allows no new file, nothing is noted.
+        `until` is in s since 1970. The mark is an empty file with this modification time, because
+        an empty file needs no space on a full disk. If the disk allows no new file, there is no
+        mark.
         """
         with suppress(OSError):
             descriptor = os.open(self._unsaved, _APPENDED_FILE, 0o600)
@@ -153,7 +154,7 @@ class FileStore:
                 os.close(descriptor)
 
     def unsaved_until(self) -> float | None:
-        """Return the time of the last `mark_unsaved`; None if a state file was stored since."""
+        """Return the time in the mark of `mark_unsaved`; None if a state file was stored later."""
         try:
             return self._unsaved.stat().st_mtime
         except OSError:

@@ -37,19 +37,21 @@ class StateLock:
         self._path: Path | None = None
         self._descriptor = -1
         self._mark: _Mark | None = None  # of the locked file
-        self._problem = ""  # why a removed lock file could not be locked again, as it was logged
+        self._problem = ""  # the last logged reason why a removed lock file cannot be locked again
 
     def hold(self, directory: str, instance: str) -> bool:
         """Lock the state of `instance` in `directory`, and release the previous lock.
 
-        Without a directory, nothing is locked. If this process holds the lock already, nothing
-        changes, unless the lock file was removed or replaced, for example because `directory` is a
-        symbolic link that was changed: then this is logged, the file is created if necessary, and
-        it is locked. Returns whether this has happened. If a copy of the lock file replaced it, the
-        copy is locked, but this is not logged, and the result is False. If another daemon holds the
-        lock, the previous lock is kept, and `StateInUse` is raised. If the file cannot be locked,
-        for example because the file system does not support locks, this is logged, and the daemon
-        can continue.
+        Returns True only if this process held the lock already, but the lock file was removed or
+        replaced, for example because `directory` is a symbolic link that was changed. Then this is
+        logged, and the file at the path is locked; it is created if necessary.
+
+        - If `directory` is empty, nothing is locked.
+        - If this process holds the lock, and the lock file is unchanged, nothing is done.
+        - If a copy has replaced the lock file, the copy is locked without a log message.
+        - If another daemon holds the lock, the previous lock is kept, and `StateInUse` is raised.
+        - If the file cannot be locked, for example because the file system does not support locks,
+          this is logged, and the daemon can continue.
         """
         path = _lock_path(directory, instance) if directory else None
         is_again = self._state == (directory, instance)

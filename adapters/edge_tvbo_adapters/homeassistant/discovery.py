@@ -21,10 +21,12 @@ later messages remove. Therefore the daemon remembers a removal until the broker
 the message with the removal, and Home Assistant has had time to process this message. If the
 connection is lost earlier, or the configuration is reloaded, the next session repeats the removal.
 
-There are two limits. A restart of the daemon, or a reload without ``[homeassistant]``, forgets the
-removals of the later messages. If Home Assistant is disconnected while the messages are published,
-it receives only the last message when it connects. Then Home Assistant keeps the entities that only
-the other messages remove.
+In two cases, Home Assistant keeps obsolete entities:
+
+- The daemon restarts, or reloads a configuration without ``[homeassistant]``, before it has
+  published all messages. Then the daemon forgets the removals in the remaining messages.
+- Home Assistant is disconnected while the messages are published. When it connects, it receives
+  only the last message, and not the removals in the earlier messages.
 
 The message follows the rules of Home Assistant 2026.11 and 2025.10, which are in
 `components/mqtt/schemas.py` and in one module for each platform. `tests/support/ha_schema.py`
@@ -52,7 +54,7 @@ log = logging.getLogger(__name__)
 
 COPY_TIMEOUT_S = 2.0  # longest wait for the broker's copy, after the subscription
 BIRTH_DELAY_S = (1.0, 10.0)  # random delay after Home Assistant's start, to spread the load
-SETTLE_S = 1.0  # after a message, for Home Assistant to create the entities
+SETTLE_S = 1.0  # time after a message in which Home Assistant creates the entities
 # Brokers limit the size of packets; the shipped mosquitto.conf sets 65536 bytes. If the
 # entities would take more than `MAX_COMPONENTS` bytes, names and options of a field's sensors, and
 # entities of single sensors, are left out. Removals that would make a message larger than
@@ -62,7 +64,7 @@ MAX_REMOVALS = 5000  # largest number of remembered removals, and of remembered 
 
 PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select", "number")
 _KEY = re.compile(r"[a-zA-Z0-9_-]{1,200}")
-Removals = Mapping[str, dict[str, str]]  # {"platform": ...}, by the key of the entity
+Removals = Mapping[str, dict[str, str]]  # key of the entity: {"platform": ...}
 _OF_FIELD = re.compile(r"([a-z0-9_-]{1,64})_selected")  # the entity that every field has
 
 
@@ -95,7 +97,7 @@ def payload(
     settings : HomeAssistant
         The links that the device shows.
     fields : mapping of str to DiscoveryField
-        Every field by its name.
+        The fields; each key is the name of a field.
     version : str
         The daemon's version.
     commands : bool
@@ -231,7 +233,7 @@ class Discovery:
         topic, _ = topic_of(message)
         if topic == self.topic:
             copy = bytes(message.payload)
-            is_known = self._compare_at == inf and copy == self._payload  # it was published before
+            is_known = self._compare_at == inf and copy == self._payload  # the daemon published it
             if message.retain and not is_known:
                 self._copy, self._compare_at = copy, now
             return True
@@ -322,8 +324,9 @@ def with_removals(
 ) -> list[dict[str, Any]]:
     """Return the discovery messages that describe and remove entities, in order of publication.
 
-    Each returned message is `message`, extended by as many of the `removals` as fit, and the last
-    one also by the `repeated` removals that fit. The broker will retain only the last message.
+    Each returned message contains `message`, and as many of the `removals` as fit. The last one
+    also contains those of the `repeated` removals that fit. The broker will retain only the last
+    message.
     """
     room = MAX_MESSAGE - len(msgspec.json.encode(message))
     groups: list[dict[str, Any]] = [{}]

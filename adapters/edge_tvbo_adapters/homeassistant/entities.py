@@ -50,7 +50,7 @@ class Entities:
         self._commands = commands
 
     def of_daemon(self) -> dict[str, DiscoveryComponent]:
-        """Return the Home Assistant entities of the daemon, as a dict of components by key."""
+        """Return the Home Assistant entities of the daemon: a dict that maps keys to components."""
         health = f"{self.base}/health"
         paused = "value_json.fields.values() | selectattr('paused') | list"
         entities = {
@@ -78,9 +78,9 @@ class Entities:
     def of_field(
         self, name: str, field: DiscoveryField, *, has_options: bool
     ) -> dict[str, DiscoveryComponent]:
-        """Return the Home Assistant entities of a field, as a dict of components by key.
+        """Return the Home Assistant entities of a field: a dict that maps keys to components.
 
-        With `has_options`, the user can select in Home Assistant which sensor is polled.
+        If `has_options` is true, the user can select in Home Assistant which sensor is polled.
         """
         entities = self._of_decisions(name, field)
         if field.has_model:
@@ -311,9 +311,10 @@ class Entities:
     def of_sensors(
         self, name: str, field: DiscoveryField
     ) -> Iterator[dict[str, DiscoveryComponent]]:
-        """Yield the entities of a field's sensors: estimates, and switches to ignore a sensor.
+        """Yield two groups of entities of a field's sensors: estimates, and switches.
 
-        Home Assistant makes the ids of these entities from their names.
+        A switch makes the daemon ignore its sensor. A group without entities is left out. Home
+        Assistant makes the ids of these entities from their names.
         """
         if len(field.sensors) > MAX_SENSORS:
             return
@@ -426,7 +427,7 @@ class Entities:
 
 
 def availability(base: str) -> list[dict[str, str]]:
-    """Return the setting `availability` of all entities: available while the daemon is online."""
+    """Return the setting with which all entities are available while the daemon is online."""
     return [{"topic": f"{base}/status"}]
 
 

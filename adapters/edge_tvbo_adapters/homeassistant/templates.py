@@ -37,7 +37,7 @@ def of_health(name: str, expression: str, otherwise: str = "None") -> str:
 
 
 def of_posterior(key: str, sensor: str) -> str:
-    """Return a template expression for the item of `sensor` in a posterior's list `key`."""
+    """Return a template expression for the value of `sensor` in the list `key` of a posterior."""
     return f"dict(zip(value_json.sensors, value_json.{key})).get('{sensor}')"
 
 

@@ -60,10 +60,10 @@ def preset_of(name: str) -> Preset | None:
 def convertible_units(name: str, value: str | None) -> Mapping[str, float]:
     """Return the units for which the payload format `name` needs the setting ``unit``.
 
-    `value` is the setting ``value``. Each unit is mapped to the factor from the usual unit of the
-    quantity to this unit: 1.8 for °F, because a difference of 1 °C is a difference of 1.8 °F. The
-    result is empty for a format that converts nothing. Raises `ConfigError` if there is no such
-    format, or if `value` is invalid.
+    `value` is the setting ``value`` of the format. The result maps each unit to the number of these
+    units in one usual unit of the quantity. For °F, this number is 1.8, because a difference of
+    1 °C is a difference of 1.8 °F. The result is empty for a format that converts nothing. Raises
+    `ConfigError` if there is no such format, or if `value` is invalid.
     """
     units = getattr(preset_of(name), "units", None)
     found: Mapping[str, float] = units(value) if units else {}

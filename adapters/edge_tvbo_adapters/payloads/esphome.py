@@ -23,7 +23,8 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     return lambda payload: (parse_number(decode_text(payload)), None)
 
 
-HOME_ASSISTANT = frozenset({"homeassistant"})  # statestream's topics look like a node's topics
+# The topics of Home Assistant's MQTT Statestream look like the topics of a node.
+HOME_ASSISTANT = frozenset({"homeassistant"})
 preset = DevicePreset(
     "{sensor}/sensor/{object}/state",
     expect_number,

@@ -29,7 +29,7 @@ from edge_tvbo_adapters.payloads.decode import (
 )
 
 MAX_SECONDS = 1e11  # the year 5138; a larger number is a time in ms, µs or ns
-SMALLER_UNITS = (1e3, 1e6, 1e9)  # in a second
+SMALLER_UNITS = (1e3, 1e6, 1e9)  # ms, µs and ns in a second
 Path = tuple[str | int, ...]
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _JSON_TYPES = {
@@ -158,9 +158,10 @@ def parse_json(payload: bytes) -> Any:
 
 
 def to_number(value: Any) -> float:
-    """Return a JSON value, a number or a text that contains a number, as a finite float.
+    """Convert a JSON value to a finite float.
 
-    Raises `PayloadError` for any other value.
+    The value is a number, or a text that contains a number. Raises `PayloadError` for any other
+    value.
     """
     if isinstance(value, str):
         return parse_number(value)

@@ -25,7 +25,7 @@ class DevicePreset(msgspec.Struct, frozen=True):
     topic : str
         Topic of the readings. Each ``{word}`` stands for a level, or for a part of a level.
     values : callable
-        Returns, for a payload, the texts that the setting ``value`` can have. Raises
+        Takes a payload, and returns the texts that the setting ``value`` can have for it. Raises
         `PayloadError` for the payload of another integration.
     activate : Activation, optional
         The command that activates a sensor; None if the integration has no such command.
@@ -34,8 +34,8 @@ class DevicePreset(msgspec.Struct, frozen=True):
     reserved : frozenset of str
         Texts that no ``{word}`` matches, because they are levels in topics of another kind.
     units : callable
-        Returns, for a text of the setting ``value``, the units for which the codec needs the
-        setting ``unit``. Each unit is mapped to a factor; see `convertible_units`.
+        Takes the setting ``value``, and returns the units for which the codec needs the setting
+        ``unit``. Each unit is mapped to a number; see `convertible_units`.
 
     Examples
     --------

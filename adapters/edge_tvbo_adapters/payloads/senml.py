@@ -76,10 +76,10 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 
 
 def of_one_name(matching: Sequence[Measurement], name: str) -> Sequence[Measurement]:
-    """Return the SenML measurements called `name`; if there are none, return all of `matching`.
+    """Return the SenML measurements in `matching` that are called `name`, or else all of them.
 
-    The names in `matching` end with `name`. Raises `PayloadError` if no measurement is called
-    `name`, and the names in `matching` differ.
+    All names in `matching` end with `name`. Raises `PayloadError` if no name is equal to `name`,
+    and `matching` contains several names.
     """
     exact = [each for each in matching if each.name == name]
     names = sorted({each.name for each in exact or matching})

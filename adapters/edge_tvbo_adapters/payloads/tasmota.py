@@ -40,7 +40,7 @@ STATUS = "StatusSNS"
 
 
 class TasmotaQuantity(NamedTuple):
-    """A quantity in Tasmota documents whose unit the user of the device can choose."""
+    """A quantity in Tasmota documents; the user of the device can choose the unit."""
 
     name: str  # in the plural
     keys: re.Pattern[str]  # matches the path of a value of the quantity
@@ -50,7 +50,9 @@ class TasmotaQuantity(NamedTuple):
     unstated: str | None = None  # unit if a document names none; None: the wanted unit
 
     def convert(self, value: float, given: Any, wanted: str) -> float:
-        """Return Tasmota's value in the unit `wanted`; raises `PayloadError` if `given` is unknown.
+        """Convert Tasmota's value from the unit `given` to the unit `wanted`.
+
+        Raises `PayloadError` if the unit `given` is unknown.
 
         >>> TEMPERATURE.convert(71.6, "F", "C"), TEMPERATURE.convert(22.0, "C", "F")
         (22.0, 71.6)
@@ -163,8 +165,8 @@ def checked_unit(unit: str | None, quantity: TasmotaQuantity | None) -> str | No
 def other_units(value: str | None) -> dict[str, float]:
     """Return the units for which the Tasmota codec needs the setting ``unit``.
 
-    The units are written as in the setting ``unit`` of a field. Each is mapped to the factor from
-    hPa, m/s or °C to this unit; for temperatures, the offset is left out.
+    The units are written as in the setting ``unit`` of a field. Each unit is mapped to its number
+    in 1 hPa, in 1 m/s, or in a temperature difference of 1 °C.
 
     >>> other_units("BME280.Pressure")["mmHg"], other_units(None)
     (0.75006376, {'F': 1.8, '°F': 1.8})

@@ -87,7 +87,7 @@ def separator_of(lines: Sequence[str]) -> str:
 
 
 def _rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
-    """Yield the CSV rows up to a cell that is too long because its quote is not closed."""
+    """Yield the CSV rows; stop at a cell that is too long because its quote is not closed."""
     with suppress(csv.Error):
         yield from csv.reader(lines, delimiter=separator)
 
@@ -95,11 +95,14 @@ def _rows(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
 def columns_of(
     path: Path, number: int, first: str, separator: str, sample: Sequence[str] = ()
 ) -> CsvColumns:
-    """Return the columns of a CSV file whose header, in line `number`, is the text `first`.
+    """Return the columns of a CSV file.
 
-    `sample` contains the first lines below the header. A column with a name such as `station`
-    usually names the sensors of a long file. If such a column holds readings instead, and no column
-    has a name such as `value`, the file is read as wide.
+    `first` is the text of the header, and `number` is the number of its line. `sample` contains the
+    first lines below the header.
+
+    A column with a name such as `station` usually names the sensors of a long file. If such a
+    column holds readings instead, and no column has a name such as `value`, the file is read as
+    wide.
 
     Raises `DataError` if the header names no columns, or if a long file has no column of values.
     """

@@ -24,7 +24,7 @@ UNITS = ("unit", "units", "unit_of_measurement", "einheit")
 MAX_CHANNELS = 16  # largest number of different whole numbers in a column of labels
 MIN_SHARED = 0.1  # share of rows with a repeated time; if it is smaller, labels are not checked
 MIN_NEAR = 0.5  # like MIN_SHARED, but for nearly the same time, which is less certain evidence
-MAX_NEAR_SHARE = 0.25  # times within this share of the mean time between two labels are near
+MAX_NEAR_SHARE = 0.25  # of the mean time between two labels; times that differ by less are near
 MIN_ALTERNATING = 0.9  # share of a sensor's readings with another label than the previous one
 MIN_EXPLAINED = 0.9  # share of the variance of alternating readings that their labels explain
 MIN_DATE_PERIOD_S = 0.9 * 86_400.0  # labels with at least this period may follow from the date
@@ -157,7 +157,7 @@ class CsvLabels:
     def _apart(
         self, column: int, group: "NDArray[np.intp]", min_shared: float
     ) -> tuple[int, int] | None:
-        """Return two rows of a CSV file in the same group whose labels in `column` differ.
+        """Return two CSV rows of the same group that have different labels in `column`.
 
         `group` contains the number of each row's group. A row is shared if its group has at least
         two rows. Returns None in three cases:
@@ -233,7 +233,11 @@ def _has_channels(cells: Iterable[str]) -> bool:
 
 
 def _usual_time(at: "NDArray[np.float64]", key: "NDArray[np.intp]") -> float:
-    """Return the median time between successive CSV rows with one `key`, in the unit of `at`."""
+    """Return the median time between successive CSV rows that have the same `key`.
+
+    The times of the rows are `at`, and the result has the same unit. Returns 0 if no two rows have
+    the same `key`.
+    """
     import numpy as np
 
     order = np.lexsort((at, key))
@@ -244,10 +248,12 @@ def _usual_time(at: "NDArray[np.float64]", key: "NDArray[np.intp]") -> float:
 def _explained(
     reading: "NDArray[np.float64]", sensor: "NDArray[np.intp]", key: "NDArray[np.intp]"
 ) -> float:
-    """Return the share of the variance of CSV readings that the means of the `key` groups explain.
+    """Return the share of the variance of CSV readings that their labels explain, 0 to 1.
 
-    The `key` of a reading is the number of its group: the readings of one sensor with one label.
     The variance is the sum of the squared deviations of all readings from the mean of their sensor.
+    The unexplained part is the same sum for the means of groups instead of sensors. A group
+    contains the readings of one sensor with one label. The `key` of a reading is the number of its
+    group.
     """
     import numpy as np
 

@@ -16,7 +16,9 @@ TIMEOUT_S = 30.0  # the download fails if the server sends nothing for this time
 
 
 def fetch_files(files: Iterable[RemoteFile], directory: Path, progress: Progress) -> None:
-    """Download the files of a dataset, except those in `directory` with the expected SHA-256.
+    """Download the files of a dataset to `directory`.
+
+    A file that is already there, with the expected SHA-256, is not downloaded again.
 
     If the publisher states no SHA-256, the SHA-256 of the first download is recorded beside the
     file, as `<name>.sha256`. Later downloads must have the same SHA-256.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MAX_CELLS = 50_000_000  # largest number of cells of a grid: 400 MB of float64
 MIN_ROUNDED_INTERVAL = 60.0  # s; with this or a longer interval, the grid begins at a whole second
 MIN_AGREEMENT = 0.1  # how well the times fit one grid, 0 to 1; below this, no grid is preferred
-MAX_OFFSET_SHARE = 0.1  # largest offset of a regular time difference from a multiple, in intervals
+MAX_OFFSET_SHARE = 0.1  # of an interval; a time difference with a smaller error is regular
 # If at least this share of the differences between the times of all sensors together is regular,
 # the times of all sensors together are used.
 MIN_REGULAR_SHARE = 0.8
@@ -206,7 +206,7 @@ def grid_index(
     The first point of the grid is `start`. No time is more than half a `step` before `start`; a
     time that seems earlier because of a rounding error belongs to `start`.
 
-    Raises `DataError`, which ends with `fix`, if the grid would have too many cells.
+    Raises `DataError` if the grid would have too many cells. The error text ends with `fix`.
     """
     import numpy as np
 

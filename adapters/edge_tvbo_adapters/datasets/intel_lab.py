@@ -97,7 +97,7 @@ def valid_means(path: Path) -> "Grid":
     step, mote = step[valid], mote[valid]
     values, observed = bin_means(step, mote, reading[valid], shape)
     volts, _ = bin_means(step, mote, voltage[valid], shape)
-    observed &= volts >= MIN_VOLTAGE  # the papers, too, use the interval's mean
+    observed &= volts >= MIN_VOLTAGE  # the papers also use the interval's mean voltage
     if not observed.any():
         raise DataError(
             f"{path}: holds no valid reading of 2004-03-{DAYS[0]:02} to 2004-03-{DAYS[-1]:02}.\n"

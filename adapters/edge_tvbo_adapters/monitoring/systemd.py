@@ -84,7 +84,8 @@ class SystemdNotifier:
 def socket_address(text: str) -> str:
     r"""Return the address of the socket that ``$NOTIFY_SOCKET`` names.
 
-    `text`, the name, is a path, or @ followed by an abstract name. Returns "" for any other text.
+    `text` is the value of this variable: a path, or @ followed by an abstract name. Returns "" for
+    any other text.
 
     >>> socket_address("/run/systemd/notify"), socket_address("@/org/systemd")
     ('/run/systemd/notify', '\x00/org/systemd')

@@ -46,10 +46,10 @@ class Attempt(Generic[Connected]):
             self._result = error
 
     def interest(self) -> tuple[int, int] | None:
-        """Return a descriptor, readable when the attempt to connect has ended, and `EVENT_READ`.
+        """Return the file descriptor of the attempt to connect, and `EVENT_READ`.
 
-        Returns None if the system has no free descriptor or thread. In that case, `result` returns
-        the error immediately.
+        The descriptor becomes readable when the attempt ends. Returns None if the system has no
+        free descriptor or thread. In that case, `result` returns the error immediately.
         """
         return (self._ours.fileno(), selectors.EVENT_READ) if self._ours else None
 

@@ -21,7 +21,7 @@ Receiver = Callable[[MQTTMessage, float], bool]
 
 
 class MessageRouter:
-    """Router of MQTT messages to the fields with a matching topic, which decodes the messages.
+    """Router that decodes each MQTT message for the fields with a matching topic.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ class MessageRouter:
     def _look_up(self, message: MQTTMessage, now: float) -> Sequence["Match"]:
         """Return the router's matches for a message whose topic has no stored matches.
 
-        If the sensor in the topic is known, the matches are stored for the next message. If one of
-        the `others` has processed the message, there are no matches.
+        If the sensor in the topic is known, the matches are stored for the next message. If a
+        receiver in `others` has processed the message, there are no matches.
         """
         if any(receive(message, now) for receive in self._others):
             return ()
@@ -274,9 +274,9 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
     """Return the routes that match a topic, each with the sensor in the topic.
 
     Several routes can match the same topic, for example one for sensors on batteries, and one for
-    sensors on mains power. The sensor in the topic may belong to only some of the matching routes.
-    Then these routes are returned, and a route without the sensor is left out in two cases: it is a
-    route of the same field, or it reads the same value of the message.
+    sensors on mains power. Perhaps only some of these routes have the sensor in the topic. Then a
+    route without the sensor is left out if it belongs to the same field as a route with the sensor,
+    or if it decodes the same value of the message.
     """
     matches = [
         Match(route, sensor) for route in routes if (sensor := route.sensor(topic)) is not None

@@ -105,10 +105,10 @@ class Publisher:
         self._outbox.notice(f"{self._base}/response/{verb}", msgspec.json.encode(response))
 
     def take_over(self, before: Outbox) -> None:
-        """Publish the notices and responses that wait in the closed outbox `before`.
+        """Publish the notices and responses that still wait in the outbox of the previous link.
 
-        Messages of removed fields and of another instance are left out, because this publisher does
-        not use their topics.
+        This outbox, `before`, is closed. Messages of removed fields and of another instance are
+        left out, because this publisher does not use their topics.
         """
         events = {f"{self._base}/{field}/event" for field in self._fields}
         responses = {f"{self._base}/response/{verb}" for verb in (*VERBS, UNKNOWN_VERB)}
@@ -152,8 +152,8 @@ class Publisher:
     def clear_unpublished(self, without_model: Collection[str]) -> None:
         """Clear the retained documents that the present configuration does not publish.
 
-        An earlier configuration may have published these documents. The fields `without_model`
-        publish no hot spot, because their policies have no model.
+        An earlier configuration may have published these documents. `without_model` contains the
+        fields whose policies have no model; no hot spot is published for these fields.
         """
         for field, settings in self._fields.items():
             published = {

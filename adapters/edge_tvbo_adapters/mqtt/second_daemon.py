@@ -98,7 +98,7 @@ class SecondDaemon:
         self._last_at = now
 
     def put(self, message: MQTTMessage, now: float) -> bool:
-        """Examine an MQTT message; return False if it is no health document of the instance."""
+        """Examine an MQTT message; return whether it is a health document of the instance."""
         topic, is_valid = topic_of(message)
         if not is_valid or topic != self.topic:
             return False

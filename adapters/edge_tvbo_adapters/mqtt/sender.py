@@ -10,8 +10,8 @@ from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.publication import Publication
 from edge_tvbo_adapters.mqtt.session import Session
 
-# A limit, as a share of the size of a message that was too large. The share is below 1, because
-# documents vary in size.
+# The limit after a message was too large, as a share of the size of this message. The share is
+# below 1, because documents vary in size.
 LEARNED_SHARE = 0.9
 MAX_USUAL_MESSAGE = 60_000  # bytes; the shipped mosquitto.conf accepts packets of 65536 bytes
 

@@ -130,7 +130,7 @@ class Dashboard:
         self._content = content
         self._state = DashboardState(content.instance, content.fields)
         self._pages: set[asyncio.Queue[bytes | None]] = set()
-        self._reading_day = asyncio.Lock()  # one recorded day at a time
+        self._reading_day = asyncio.Lock()  # only one recorded day is read at a time
         self._load_history()
 
     def application(self) -> Starlette:
@@ -260,7 +260,7 @@ class Dashboard:
             self._disconnect(queue)
 
     def _disconnect(self, queue: asyncio.Queue[bytes | None]) -> None:
-        """End a slow page's event stream, so that the page reconnects and gets the whole state."""
+        """End a page's event stream; the page then reconnects and gets the whole state."""
         self._pages.discard(queue)
         while not queue.empty():
             queue.get_nowait()

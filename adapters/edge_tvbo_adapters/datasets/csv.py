@@ -279,7 +279,7 @@ def read_long(
     labels.check_units(path, lines)
     labels.check_times(path, times, lines, sensor)
     kind = parser.time_format().kind
-    if kind != "count":  # if a step is a day, labels such as the weekday repeat correctly
+    if kind != "count":  # if a step may be a day, a label may be the weekday
         labels.check_alternation(
             path,
             np.array(times, np.float64) * EPOCH_UNITS.get(kind, 1.0),

@@ -32,7 +32,7 @@ class LongTable(msgspec.Struct, frozen=True):
     sensor: "NDArray[np.intp]"  # (n,), indices of sensors
     reading: "NDArray[np.float64]"  # (n,), NaN for an empty cell
     sensors: list[str]  # (M,), valid ids
-    names: dict[str, str]  # names of sensors in the file, by id, if name and id differ
+    names: dict[str, str]  # id: name in the file; only if the two differ
     is_long: bool  # whether the file is a long table, not a wide one
     notes: list[str]  # sentences about changed ids and about what was left out
 

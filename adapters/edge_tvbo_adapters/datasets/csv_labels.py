@@ -92,7 +92,7 @@ class CsvLabels:
         lines: Sequence[int],
         sensor: "Sequence[int] | None" = None,
     ) -> None:
-        """Raise `DataError` if most CSV rows with the same time and sensor differ in a label.
+        """Raise `DataError` if most CSV rows with the same time and sensor have different labels.
 
         In a long file, rows of a sensor with nearly the same time are checked, too: the sensor may
         send several quantities one after another. `sensor` is the number of each row's sensor; None
@@ -125,7 +125,7 @@ class CsvLabels:
     ) -> None:
         """Raise `DataError` if the labels and the values of a sensor's CSV readings alternate.
 
-        A sensor may send several quantities in turn, such as the temperature and, five minutes
+        A sensor may alternate between quantities: it may send the temperature and, five minutes
         later, the humidity. Labels that follow from the date, such as the day of the week, are not
         quantities. Therefore labels that recur only after about a day or longer are not checked.
         `times` are in s, and `reading` is NaN for an empty cell of a long CSV file.

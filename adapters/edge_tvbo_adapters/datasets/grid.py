@@ -98,9 +98,9 @@ def spacing(
     exactly, this value. Otherwise the interval is the median difference, or a usual interval near
     the median.
 
-    In a long file, the differences are computed for each sensor separately, with one exception: if
-    they have no common value, but the times of all sensors together are regular, one sensor was
-    read in each interval. Then the differences are computed for all sensors together.
+    In a long file, the differences are computed for each sensor separately. There is one exception:
+    these differences have no common value, but the times of all sensors together are regular. Then
+    one sensor was read in each interval, and the differences between all times are used.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def spacing(
 
 
 def _common(steps: "NDArray[np.float64]") -> float | None:
-    """Return the most common length of the time `steps` of a grid; None if no length is common.
+    """Return the most common length of a grid's time steps; None if no length is common.
 
     A length is common if at least half of all steps have this length. In addition, of the
     steps with nearly this length, at least three quarters must have exactly this length. In a file
@@ -150,9 +150,9 @@ def _common(steps: "NDArray[np.float64]") -> float | None:
 
 
 def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
-    """Return the interval of a grid whose time `steps` have no common length.
+    """Return the interval of a grid whose time steps have no common length.
 
-    If the median of `steps` differs by at most 10 % from a usual interval, such as 10 min, this
+    If the median of the steps differs by at most 10 % from a usual interval, such as 10 min, this
     usual interval is returned. Otherwise the median is returned. A median of 10 or more is rounded
     to a whole number.
     """
@@ -168,7 +168,7 @@ def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
 
 
 def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
-    """Return the share (0 to 1) of a grid's time `steps` that are nearly multiples of `step`."""
+    """Return the share of a grid's time steps that are nearly multiples of `step`, 0 to 1."""
     import numpy as np
 
     multiples = np.rint(steps / step)

@@ -43,9 +43,10 @@ class Backoff:
         return self._rng.uniform(0.0, bound)
 
     def ended(self, lasted: float, *, by_broker: bool = True) -> None:
-        """Update the backoff after a session that ended after `lasted` seconds.
+        """Update the backoff when a session has ended.
 
-        `by_broker` says whether the broker ended the session.
+        `lasted` is the length of the session in s. `by_broker` says whether the broker ended the
+        session.
         """
         if lasted >= STABLE_SESSION_S:
             self._attempts = 0

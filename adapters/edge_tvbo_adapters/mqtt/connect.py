@@ -73,7 +73,7 @@ class Attempt(Generic[Connected]):
         try:
             self._result = self._connect()
         except Exception as error:  # the loop turns the error into a `ConnectionProblem`
-            error.__context__ = None  # it and the traceback would refer to this attempt
+            error.__context__ = None  # context and traceback would refer to this attempt
             self._result = error.with_traceback(None)
         self._discard_abandoned()
         with theirs, suppress(OSError):  # the loop may have closed its end

@@ -191,7 +191,7 @@ class Route:
         return Reading(sensor, value, measured, received, retained=message.retain)
 
     def _why_unknown(self, topic: str) -> str:
-        """Return why the name in `topic` is unknown: it is empty, or the id of another sensor."""
+        """Return why the route does not know the sensor's name in `topic`, as a text."""
         sensor = self.template.sensor(topic)
         if not sensor:
             return "the name of the sensor is empty"

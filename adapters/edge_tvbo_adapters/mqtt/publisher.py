@@ -212,7 +212,7 @@ class Publisher:
 
 
 def activations(name: str, field: FieldSettings) -> dict[str, Activation]:
-    """Return how the publisher activates each sensor of a field, as a dict by sensor id.
+    """Return a dict that maps the sensors of a field to the publisher's activations of them.
 
     The topic of an activation contains the sensor's name. Sensors that are not activated are left
     out.

@@ -81,7 +81,7 @@ class SecondDaemon:
         self._gap = 0.0  # s, between the last two documents of a running second daemon
         # The longest time that two successive gaps reached; a single long gap may be an outage:
         self._repeated_gap = 0.0
-        self._received: dict[str, ReceivedHealth] = {}  # the last document that counts, by process
+        self._received: dict[str, ReceivedHealth] = {}  # process: its last document that counts
         self._last_at = 0.0  # monotonic time of the last document of a running second daemon
 
     def with_period(self, period: float) -> Self:

@@ -42,7 +42,7 @@ class Sender:
         self._log = log
         self._refused_topics: set[str] = set()  # topics for which this session has logged a refusal
         self._max_size = inf  # limit on all topics, in bytes of a packet, for all sessions
-        self._max_sizes: dict[str, int] = {}  # the limit on a single topic, by topic
+        self._max_sizes: dict[str, int] = {}  # topic: the limit on this topic
         self.left_out: dict[str, int] = {}
 
     def begin(self) -> None:

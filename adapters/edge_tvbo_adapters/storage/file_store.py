@@ -163,7 +163,7 @@ class FileStore:
     def append(self, entry: bytes) -> bool:
         """Append an entry to the journal of the newest state file; return whether it is stored.
 
-        An error of the disk is logged. It may leave an incomplete entry at the end of the file.
+        An error of the disk is logged; an incomplete entry may then be at the end of the file.
         """
         try:
             is_new = not self._journal.exists()

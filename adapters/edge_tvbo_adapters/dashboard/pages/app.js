@@ -92,8 +92,8 @@ function coursePoints({ field, decision }) {
   return field.has_model ? points : points.map(withoutEstimates);
 }
 
-// The points from before the daemon's clock was set are decades away from the others, so they are not shown together. The newest decision
-// shows whether the clock is set now.
+// The points from before the daemon's clock was set, or the later points. The two groups are decades apart, so only one group is shown.
+// The newest decision shows whether the clock is set now.
 function ofPresentClock(points, decision) {
   const isSet = Date.parse(decision?.at) >= RELEASED;
   const found = points.filter(({ at }) => (at >= RELEASED) === isSet);
@@ -209,7 +209,7 @@ function updateField({ field, selection, course: newest, ...changed }) {
   const data = Object.assign(page.fields[field], changed);
   if (changed.posterior?.ending === null || changed.posterior === null) data.prediction = changed.posterior;
   if (!selection) return;
-  // An interval that began at another time has the same number if it is from before a new start of the daemon.
+  // After a new start, the daemon can repeat the number of an interval, but the interval then begins at another time.
   const index = data.selections.findLastIndex((each) => each.interval === selection.interval && each.begin === selection.begin);
   if (index >= 0) data.selections[index] = selection;
   else data.selections.push(selection);
@@ -217,8 +217,8 @@ function updateField({ field, selection, course: newest, ...changed }) {
   course.update(field, selection, data, newest);
 }
 
-// Opens the connection of the events again if no event arrives: the browser does not notice that a network has dropped it. The browser
-// may then use another dropped connection, of which it has up to five, so several attempts may be necessary.
+// Opens the connection of the events again if no event arrives: the browser does not notice that a network has dropped the connection.
+// Several attempts may be necessary, because the browser keeps up to five other connections, which may also have been dropped.
 function tick() {
   const limit = page.source?.readyState === EventSource.CONNECTING ? CONNECT_TIMEOUT_MS : HEARTBEAT_TIMEOUT_MS;
   if (page.source && Date.now() - Math.max(page.lastEventAt, page.subscribedAt) > limit) {

@@ -30,8 +30,8 @@ export class LiveCourse {
   // Loads the stored intervals again at the next `load`, because messages may have been missed.
   invalidate() { this.key = ""; }
 
-  // Adds the interval of a message about the loaded field, or replaces it. An interval that began at another time has the same number if
-  // it is from before a new start of the daemon. The points are then sorted, because a command may already have begun a later interval.
+  // Adds the interval of a message about the loaded field, or replaces it. After a new start, the daemon can repeat the number of an
+  // interval, but the interval then begins at another time. The points are sorted, because a command may have begun a later interval.
   update(field, selection, data, { hotspot, readings }) {
     if (field !== this.field) return;
     const point = livePoint(selection, data, hotspot, readings, this.sensor);

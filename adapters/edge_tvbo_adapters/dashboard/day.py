@@ -79,8 +79,8 @@ def _combined(earlier: Frame, frame: Frame) -> Frame:
 
     Each frame may be incomplete: the history may not yet contain a reply, and the dashboard may
     have missed messages. If the two frames have different decisions, only the readings and the
-    start time of `earlier` are used: the reply and the estimates of `earlier` belong to the other
-    decision.
+    start time of the earlier frame are used. The reply and the estimates of the earlier frame
+    belong to its own decision.
     """
     readings = earlier.readings | frame.readings
     if earlier.decision != frame.decision:

@@ -246,7 +246,7 @@ class DashboardFieldState:
 
         The index is -1 for the last frame and -2 for the frame before it. The result is None if
         neither of these two frames has the interval. The index is -2 if a reply has begun a new
-        interval: then the decision of the new interval arrives before the posterior of the old one.
+        interval. Then the decision of the new interval arrives before the posterior of the old one.
         """
         for index in range(-1, -1 - min(2, len(self.frames)), -1):
             if self.posterior and self.frames[index].decision.interval == self.posterior.interval:

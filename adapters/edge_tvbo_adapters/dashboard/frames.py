@@ -23,7 +23,7 @@ class DashboardField(msgspec.Struct, frozen=True):
     unit: str
     objective: Objective
     interval: float | None  # s; None if each reading ends an interval
-    positions: tuple[tuple[float, float], ...] | None  # in m, by sensor; None if unknown
+    positions: tuple[tuple[float, float], ...] | None  # m, as in `sensors`; None if unknown
     names: Mapping[str, str] = {}  # names of sensors, if they differ from the ids
     threshold: float | None = None  # threshold of the alerts; None without alerts
     log1p_scale: float | None = None  # in `unit`; None if the model is not on a log scale
@@ -38,7 +38,7 @@ class Frame(msgspec.Struct, frozen=True):
     decision: Decision
     ending: Ending | None = None  # None if it is unknown, or if the interval has not ended
     value: float | None = None  # the reply
-    mean: list[float] | None = None  # by sensor in the field's order; None if not published
+    mean: list[float] | None = None  # in the order of the field's sensors, if published
     std: list[float] | None = None  # standard deviations, in the same order
     hotspot: str | None = None  # the sensor with the highest mean (lowest for "min"), if known
     readings: dict[str, float] = {}  # the last accepted reading of each sensor in the interval
@@ -56,7 +56,7 @@ class Selection(msgspec.Struct, frozen=True):
     ending: Ending | None
     value: float | None
     earlier: list[str]  # sensors that were activated earlier in the same interval
-    begin: str  # start of the interval; before `at` if `earlier` is not empty
+    begin: str  # start of the interval; earlier than `at` if `earlier` is not empty
 
 
 class Estimate(msgspec.Struct, frozen=True, array_like=True):

@@ -14,7 +14,7 @@ class ReadingTimes:
     """The time of each sensor's last reading, as far as the dashboard knows it."""
 
     def __init__(self) -> None:
-        self._times: dict[str, float] = {}  # s since 1970, by sensor
+        self._times: dict[str, float] = {}  # sensor: time in s since 1970
 
     def new_in(self, posterior: PublishedPosterior, decision: Decision) -> dict[str, float]:
         """Return the readings in `posterior` that are new to the dashboard, as a dict by sensor.

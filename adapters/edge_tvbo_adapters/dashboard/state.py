@@ -83,7 +83,7 @@ class DashboardState:
     fields : dict of str to DashboardFieldState
         The state of each field.
     unreadable : Counter of str
-        Number of messages that could not be read, by topic.
+        For each topic, the number of messages that could not be read.
     """
 
     def __init__(self, instance: str, fields: Mapping[str, DashboardField]) -> None:

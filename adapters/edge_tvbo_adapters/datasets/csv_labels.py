@@ -235,7 +235,7 @@ def _has_channels(cells: Iterable[str]) -> bool:
 def _usual_time(at: "NDArray[np.float64]", key: "NDArray[np.intp]") -> float:
     """Return the median time between successive CSV rows that have the same `key`.
 
-    The times of the rows are `at`, and the result has the same unit. Returns 0 if no two rows have
+    `at` contains the times of the rows; the result has their unit. Returns 0 if no two rows have
     the same `key`.
     """
     import numpy as np

@@ -177,7 +177,7 @@ def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
 
 
 def grid_start(times: "NDArray[np.float64]", step: float) -> float:
-    """Return the start of a grid with this `step`, both in seconds.
+    """Return the start of a grid whose interval is `step`; both are in seconds.
 
     The points of the grid are as near as possible to the times of the readings. So a reading that
     arrives a little too early or too late still falls on its own grid point. If the times are

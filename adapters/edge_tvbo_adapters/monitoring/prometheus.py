@@ -5,8 +5,8 @@ is configured and has readings.
 
 Each counter begins at 0 when the daemon starts; it does not continue a count of the stored state.
 If the daemon was killed, a stored count can be lower than the count at the last scrape. If the
-counter began with this lower count, Prometheus would assume that the counter had restarted at 0,
-and would add the whole stored count to the increase of the counter.
+counter began with this lower count, Prometheus would assume that the counter had restarted at 0.
+Then it would add the whole stored count to the increase of the counter.
 """
 
 import logging
@@ -85,8 +85,8 @@ def open_endpoint(settings: Metrics, status: Callable[[], Status]) -> HttpServer
 def _is_accepted(settings: Metrics, name: str) -> bool:
     """Return whether the Prometheus endpoint answers requests to the host `name`.
 
-    If the endpoint listens on the network, every IP address is accepted as `name`: an attack by DNS
-    rebinding needs a host name, and cannot use an IP address.
+    If the endpoint listens on the network, every IP address is accepted as `name`. An attack by DNS
+    rebinding cannot use an IP address, because it needs a host name.
     """
     if is_loopback(name) or name in (each.lower() for each in settings.allow_hosts):
         return True

@@ -16,8 +16,8 @@ class Backoff:
     the same time.
 
     An accepted connection (CONNACK) alone does not reset the backoff, because two clients may use
-    the same client id. In this case, the broker accepts each client in turn, and ends the
-    session of the other client.
+    the same client id. In this case, the broker accepts each connection of either client, and
+    then ends the session of the other client.
 
     Parameters
     ----------

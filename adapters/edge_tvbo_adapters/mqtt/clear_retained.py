@@ -20,8 +20,9 @@ def clear_retained(mqtt: Mqtt, instance: str, topic: str, timeout_s: float) -> b
 
     The topic is cleared by an empty message. Brokers such as mosquitto acknowledge a message that
     their ACL forbids, and discard it. Therefore this function waits until the empty message comes
-    back. Raises `LinkError` if the empty message does not come back, if the broker refuses the
-    session or the subscription, or if the broker does not answer within `timeout_s` seconds.
+    back. Raises `LinkError` if the empty message does not come back, or if the broker refuses the
+    session or the subscription. `LinkError` is also raised if the broker does not answer within
+    `timeout_s` seconds.
     """
     found, cleared = [], []
 

@@ -247,8 +247,8 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
     more routes follow:
 
     - one route for all batteries, if no source has the same topic;
-    - otherwise one route for the batteries of each source with the same topic, because two sensors
-      in different sources can be probes of one device, with the same name in the topic.
+    - otherwise one route for the batteries of each source with the same topic. Two sensors in
+      different sources can be probes of one device, and then have the same name in the topic.
     """
     found = [
         Route(
@@ -276,7 +276,7 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
     Several routes can match the same topic, for example one for sensors on batteries, and one for
     sensors on mains power. Perhaps only some of these routes have the sensor in the topic. Then a
     route without the sensor is left out if it belongs to the same field as a route with the sensor,
-    or if it decodes the same value of the message.
+    or if both routes decode the same value of the message.
     """
     matches = [
         Match(route, sensor) for route in routes if (sensor := route.sensor(topic)) is not None

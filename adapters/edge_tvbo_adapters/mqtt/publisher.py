@@ -124,7 +124,7 @@ class Publisher:
 
         This method is called when the sensor has replied or the activation has expired. It
         withdraws nothing if another field still waits for a reply to an activation on the same
-        topic: all fields of a LoRaWAN device share its downlink queue.
+        topic. For example, all fields of a LoRaWAN device share the device's downlink queue.
         """
         topic = self._pending[field].pop(sensor, None)
         activation = self._activations[field].get(sensor)

@@ -75,8 +75,9 @@ def numbers_below(
 ) -> Callable[[bytes], tuple[str, ...]]:
     """Return a preset's function that lists the paths of all numbers below `path` in a payload.
 
-    The paths are relative to `path`, as in the setting ``value``. Numbers at or below a key in
-    `without` are left out. The function raises `PayloadError` if it finds no number.
+    The paths are relative to `path`, as in the setting ``value``. `without`
+    contains keys; numbers at and below these keys are left out. The function raises `PayloadError`
+    if it finds no number.
     """
 
     def values(payload: bytes) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ class StateLock:
     before each write to the stored state.
 
     On some network file systems, the inode number of a file changes while the file is open. So a
-    file with another inode number is still the file that this process has locked if it also has the
-    process id and the modification time that this process wrote. A second daemon replaces both.
+    file with another inode number still counts as the locked file, as long as it has the process id
+    and the modification time that this process wrote. A second daemon would replace both.
     """
 
     def __init__(self) -> None:
@@ -42,9 +42,10 @@ class StateLock:
     def hold(self, directory: str, instance: str) -> bool:
         """Lock the state of `instance` in `directory`, and release the previous lock.
 
-        Returns True only if this process held the lock already, but the lock file was removed or
-        replaced, for example because `directory` is a symbolic link that was changed. Then this is
-        logged, and the file at the path is locked; it is created if necessary.
+        Returns True if this process held the lock already, but the lock file was removed or
+        replaced. This happens, for example, if `directory` is a symbolic link that was changed.
+        Then a warning is logged, and the file at the path is locked; it is created if necessary.
+        Otherwise, the result is False. The special cases are:
 
         - If `directory` is empty, nothing is locked.
         - If this process holds the lock, and the lock file is unchanged, nothing is done.

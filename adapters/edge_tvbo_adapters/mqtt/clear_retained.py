@@ -16,13 +16,11 @@ RETAINED_WAIT_S = 1.0  # longest wait for the retained message after the subscri
 def clear_retained(mqtt: Mqtt, instance: str, topic: str, timeout_s: float) -> bool:
     """Clear the broker's retained message on `topic` in a short session of a command.
 
-    Return whether there was a retained message.
-
-    The topic is cleared by an empty message. Brokers such as mosquitto acknowledge a message that
-    their ACL forbids, and discard it. Therefore this function waits until the empty message comes
-    back. Raises `LinkError` if the empty message does not come back, or if the broker refuses the
-    session or the subscription. `LinkError` is also raised if the broker does not answer within
-    `timeout_s` seconds.
+    Return whether there was a retained message. The topic is cleared by an empty message. Brokers
+    such as mosquitto acknowledge a message that their ACL forbids, and discard it. Therefore this
+    function waits until the empty message comes back. Raises `LinkError` if the empty message does
+    not come back, or if the broker refuses the session or the subscription. `LinkError` is also
+    raised if the broker does not answer within `timeout_s` seconds.
     """
     found, cleared = [], []
 

@@ -83,7 +83,7 @@ class FormerDocuments:
         return self._discovery.wake_at() if self._discovery else inf
 
     def begin(self, now: float) -> None:
-        """Begin a session: hold back the states that the discovery message describes, if any."""
+        """Begin a session: hold back the states if there is a discovery message about them."""
         if self._discovery:
             self._discovery.begin(now)
             self._outbox.hold()

@@ -140,8 +140,8 @@ class Publisher:
     def clear_stale_commands(self, former: Iterable[Set[str]]) -> None:
         """Clear the retained activations of an earlier run, so that no sleepy sensor obeys them.
 
-        A topic in `former` that no present field uses is cleared only once, in the next session,
-        because another daemon may use this topic later.
+        `former` contains the topics of earlier runs. A topic that no present field uses is cleared
+        only once, in the next session, because another daemon may use this topic later.
         """
         topics = set[str]().union(*self.retained_topics.values())
         for topic in topics:

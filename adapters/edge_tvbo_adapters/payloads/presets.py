@@ -75,9 +75,8 @@ def numbers_below(
 ) -> Callable[[bytes], tuple[str, ...]]:
     """Return a preset's function that lists the paths of all numbers below `path` in a payload.
 
-    The paths are relative to `path`, as in the setting ``value``. `without`
-    contains keys; numbers at and below these keys are left out. The function raises `PayloadError`
-    if it finds no number.
+    The paths are relative to `path`, as in the setting ``value``. `without` contains keys; numbers
+    at and below these keys are left out. The function raises `PayloadError` if it finds no number.
     """
 
     def values(payload: bytes) -> tuple[str, ...]:
@@ -103,7 +102,7 @@ def expect_number(payload: bytes) -> tuple[str, ...]:
 
 
 def _number_paths(document: Any, levels: int, without: frozenset[str]) -> Iterator[str]:
-    """Yield the paths of the numbers in the outermost `levels` levels of a preset's payload."""
+    """Yield the paths of the numbers in a preset's payload, down to `levels` levels."""
     if not isinstance(document, dict) or levels == 0:
         return
     for name, value in document.items():

@@ -17,7 +17,7 @@ class ReadingTimes:
         self._times: dict[str, float] = {}  # sensor: time in s since 1970
 
     def new_in(self, posterior: PublishedPosterior, decision: Decision) -> dict[str, float]:
-        """Return the readings in `posterior` that are new to the dashboard, as a dict by sensor.
+        """Return the readings in `posterior` that are new to the dashboard; the keys are sensors.
 
         A reading is new if it is newer than the sensor's last known reading. The first known
         reading of a sensor is new if it arrived after `decision`. `posterior` and `decision`

@@ -45,7 +45,7 @@ def names() -> list[str]:
 
 
 def find_all() -> "dict[str, Dataset]":
-    """Return all datasets by name.
+    """Return a dict that maps the names of all datasets to the datasets.
 
     A dataset of another package that cannot be loaded is left out, with a warning in the log.
     """

@@ -136,8 +136,8 @@ def columns_of_export(first: str, separator: str) -> CsvColumns:
 def needs_mark(header: str) -> bool:
     """Return whether a wide CSV file with this `header` must be marked with `ALL_SENSORS`.
 
-    The first column is the time, and each further column is a sensor. Without the mark, a column
-    such as ``battery`` would not be read as a sensor.
+    In such a file, the first column is the time, and each further column is a sensor. Without the
+    mark, a column such as ``battery`` would not be read as a sensor.
 
     >>> needs_mark("time,hall,attic"), needs_mark("time,hall,battery")
     (False, True)
@@ -186,10 +186,9 @@ def _wide_columns(header: list[str], at: tuple[int, ...]) -> CsvColumns:
 def check_times(path: Path, columns: CsvColumns, number: int, row: Sequence[str]) -> None:
     """Raise `DataError` if a CSV file has no column of times.
 
-    A column of times has a name such as `time` or `step`. If there is no such name, the first
-    column must have a time in `row`.
-
-    `row` is the first row below the header, and `number` is the number of its line.
+    `row` is the first row below the header, and `number` is the number of its line. A column of
+    times has a name such as `time` or `step`. If no column has such a name, the first cell of `row`
+    must be a time.
     """
     name, text = columns.header[columns.at[0]], columns.time(row)
     if name.lower() not in (*TIMES, *STEP_NAMES) and not is_time(text):
@@ -204,8 +203,8 @@ def check_step_count(
 ) -> None:
     """Raise `DataError` if the first CSV column holds readings instead of a step count.
 
-    The column is not checked if its name is that of a time or of a step count. Otherwise, its
-    numbers are readings of a sensor if they both increase and decrease.
+    The column is not checked if its name is that of a time or of a step count. Otherwise, the
+    column holds readings if its numbers both increase and decrease.
     """
     name = columns.header[columns.at[0]]
     if time_format.kind != "count" or name.lower() in (*TIMES, *STEP_NAMES):

@@ -29,7 +29,7 @@ def own_recording(
     objective: str = "max",
     names: Mapping[str, str] = NO_NAMES,
 ) -> Recording:
-    """Return the stored readings of a field as a recording: averaged on a grid, gaps filled.
+    """Return the stored readings of a field as a recording on a grid; gaps are filled.
 
     Parameters
     ----------

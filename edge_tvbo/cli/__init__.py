@@ -62,7 +62,7 @@ class Commands(click.Group):
         return list(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of edge-tvbo with the name or former name `cmd_name`, or None."""
+        """Return the command of edge-tvbo that has, or had, the name `cmd_name`; otherwise None."""
         cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in MODULES:
             return None

@@ -69,9 +69,9 @@ def training_of(
 
 
 def trainable_recording(recording: "Recording", span: "RowRange") -> "Recording":
-    """Return the backtest's recording with only the sensors that have readings to train on.
+    """Return the backtest's recording without the sensors that have no readings to train on.
 
-    The names of the other sensors are printed to stderr. `span` is the range of the training rows.
+    The names of these sensors are printed to stderr. `span` is the range of the training rows.
     """
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.simulation.training_rows import silent_sensors, trainable_sensors

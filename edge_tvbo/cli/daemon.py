@@ -59,8 +59,8 @@ def _run(
     config: Path, read: "Callable[[Path], Settings]", log_format: Literal["text", "json"]
 ) -> None:
     if sys.__stderr__:
-        # systemd sends SIGABRT to a daemon that hangs. faulthandler can crash while it reads the
-        # frames of a running thread, such as that of an attempt to connect.
+        # systemd sends SIGABRT to a daemon that hangs. With all threads, faulthandler could crash
+        # while it reads the frames of a running thread, such as a thread that connects.
         faulthandler.enable(sys.__stderr__, all_threads=False)
     from edge_tvbo.daemon import app
     from edge_tvbo.daemon.log_format import start as start_log

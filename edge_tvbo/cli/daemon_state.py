@@ -23,7 +23,7 @@ def history_reader(settings: "Settings") -> "HistoryReader":
 
 
 def span_text(span: tuple[int, int] | None) -> str:
-    """Return a text that names the intervals in a decision history: the first and the last."""
+    """Return a text that names the first and the last interval of a decision history."""
     return "no interval" if span is None else f"intervals {span[0]} to {span[1]}"
 
 

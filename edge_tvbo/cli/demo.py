@@ -160,7 +160,7 @@ def _decision_printer() -> "Callable[[Command], None]":
 
 
 def _row_length() -> int:
-    """Return how many characters of a line the demo prints in one row of the terminal.
+    """Return how many characters of a line the demo prints: at most one row of the terminal.
 
     The last column stays empty, because some terminals begin a new row after a character in it.
     """

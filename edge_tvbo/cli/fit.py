@@ -141,10 +141,10 @@ def _own_model(settings: "Settings", field: str) -> Path:
 
 
 def _new_file(name: str) -> Path:
-    """Return the path of a new model file `name` of `fit`; raise `ConfigError` if the file exists.
+    """Return the path of the model file `name` for `fit`; raise `ConfigError` if the file exists.
 
-    A model file does not contain the name of its field, so `fit` cannot know whether the file that
-    exists is an older model of the same field.
+    A model file does not contain the name of its field, so `fit` cannot know whether an existing
+    file is an older model of the same field.
     """
     path = Path(name)
     if path.exists():
@@ -160,8 +160,7 @@ def _echo_next_step(
 ) -> None:
     """Print, after `fit`, what to do so that the daemon of CONFIG uses the new model of a `field`.
 
-    Also print which sensors of the field the model does not contain. `sensors` are the sensors of
-    the model.
+    The model contains the sensors in `sensors`. Also print which sensors of the field it lacks.
     """
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.config_template import toml_string

@@ -1,4 +1,4 @@
-"""Sensor groups of `init`: prints the groups that were found, and chooses those of the fields."""
+"""Sensor groups of `init`: prints the groups that were found, and chooses groups for the fields."""
 
 import click
 
@@ -81,10 +81,10 @@ def _nothing_found(discovery: SensorDiscovery, answers: Answers, missing: list[s
 
 
 def groups_without_prompt(groups: list[SensorGroup], answers: Answers) -> list[SensorGroup]:
-    """Return the `first_groups`; print which quantities do not become a field.
+    """Return the groups that `init` uses if it does not prompt; see `first_groups`.
 
-    These are the other quantities that were found and have a known unit. Nothing is printed if
-    `answers` names the wanted quantities.
+    Also print the other quantities that were found and have a known unit: they do not become a
+    field. Nothing is printed if `answers` names the wanted quantities.
     """
     chosen = first_groups(groups, answers.quantities)
     known = dict.fromkeys(each.quantity for each in groups if each.quantity.unit)

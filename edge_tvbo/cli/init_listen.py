@@ -14,7 +14,7 @@ from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 from edge_tvbo.errors import Code, ConfigError, LinkError
 from edge_tvbo.setup.sensor_discovery import SensorDiscovery
 
-OPTIONS = {  # of `init`, for settings that the text of a connection problem names
+OPTIONS = {  # setting in the text of a connection problem -> option of `init`
     "mqtt.host": "--host",
     "mqtt.port": "--port",
     "mqtt.username": "--user",

@@ -76,10 +76,10 @@ def prompted(context: click.Context, answers: Answers) -> Answers:
 
 
 def as_options(context: click.Context, answers: Answers) -> list[str]:
-    """Return the options, split into words, that give `init` the same answers without prompts.
+    """Return the options with which `init` has the same answers, but does not prompt for them.
 
-    The password is left out. An option for which there is no prompt is left out if its value is the
-    default.
+    The result is a list of the words of a command line. The password is left out. An option for
+    which there is no prompt is left out if its value is the default.
     """
     words = []
     for option in context.command.params:
@@ -149,7 +149,7 @@ def ask_for_sensors(answers: Answers) -> Answers:
 
 
 def _sensor_ids(text: str) -> tuple[str, ...]:
-    """Return each id in a prompt's answer once; raises `click.BadParameter` for an invalid id."""
+    """Return the different ids in a prompt's answer; raises `click.BadParameter` if invalid."""
     named = tuple(dict.fromkeys(text.replace(",", " ").split()))
     wrong = [each for each in named if not is_id(each)]
     if wrong or not named:

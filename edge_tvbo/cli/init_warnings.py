@@ -148,9 +148,10 @@ def warn_of_downlinks(chosen: "list[SensorGroup]") -> None:
 
 
 def warn_of_units(fields: "list[DiscoveredField]", answers: Answers) -> None:
-    """Print, for `init`, which sensors of a quantity's fields send their readings in other units.
+    """Print, for `init`, which sensors seem to send readings in another unit than their field's.
 
-    Also print a unit that the user has not named, and that is not the usual unit.
+    `fields` are the fields of one quantity. Also print the unit of these fields if the user has not
+    named it, and if it is unusual or uncertain.
     """
     from edge_tvbo.setup.discovered_field import typical_group
     from edge_tvbo.setup.sensor_units import other_readings
@@ -181,7 +182,10 @@ def warn_of_units(fields: "list[DiscoveredField]", answers: Answers) -> None:
 
 
 def _assumed_unit_text(fields: "list[DiscoveredField]", typical: "SensorGroup") -> str:
-    """Return a text about a unit that the user has not named; "" if there is no doubt about it."""
+    """Return a text about the unit of the fields, which the user has not named.
+
+    The result is "" if the fields have the usual unit, and the readings seem to be in this unit.
+    """
     from edge_tvbo.setup.config_template import toml_string
     from edge_tvbo.setup.sensor_units import unusual_unit
 
@@ -242,7 +246,7 @@ def _other_unit_text(
 
 
 def _mean_text(found: "list[SensorGroup]", other: "OtherUnit") -> str:
-    """Return how to change the mean of a field without sensors in the field's unit."""
+    """Return how to change the mean of a field if none of its sensors uses the field's unit."""
     return f", and set the mean of its field to {other.converted(_median(found)):.4g}"
 
 
@@ -253,9 +257,10 @@ def _median(found: "list[SensorGroup]") -> float:
 
 
 def _sensors_text(some: "list[SensorGroup]", groups: "list[SensorGroup]") -> str:
-    """Return the integration of `some` of the `groups` that measure a quantity.
+    """Return a text that names the integration of sensor groups.
 
-    If the integration has further groups, the sensors are also named. In ESPHome, for example, each
+    `some` contains these groups, and `groups` contains all groups of the quantity. If the
+    integration has further groups, the text also names the sensors. In ESPHome, for example, each
     device is a group.
     """
     from edge_tvbo.messages.formatting import listed

@@ -36,7 +36,7 @@ def show(results: "list[Result]", as_json: bool) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a received text for the output of a command: control characters are replaced.
+    """Return a received text with its control characters replaced, for the output of a command.
 
     >>> printable("hall" + chr(27) + "[2J")
     'hall�[2J'

@@ -99,10 +99,10 @@ def _check_unit(name: str, readings: "RecordedReadings", configured: str) -> Non
 def _newest_time_without(
     others: Sequence[str], readings: "RecordedReadings"
 ) -> tuple[str, str] | None:
-    """Return start and end of the newest period in which no reading has one of the units `others`.
+    """Return start and end of the newest period without a reading in another unit.
 
-    The start is "" if no reading before the period is in one of these units. The end is "" if no
-    reading after the period is in one of them. Returns None if there is no such period.
+    The other units are in `others`. The start is "" if no reading before the period is in another
+    unit. The end is "" if no reading after the period is. Returns None if there is no such period.
     """
     from edge_tvbo.messages.formatting import rfc3339
 

@@ -27,7 +27,7 @@ def settings_of(config: Path) -> "Settings":
 def verbose_settings_of(config: Path) -> "Settings":
     """Return the settings of a command's CONFIG, with debug as the usual log level.
 
-    An area with its own level in [log] keeps this level.
+    If [log] sets a level for an area of the log, the area keeps that level.
 
     Raises `ConfigErrors` if the file has errors.
     """
@@ -38,7 +38,7 @@ def verbose_settings_of(config: Path) -> "Settings":
 
 
 def buildable_settings_of(config: Path) -> "Settings":
-    """Return the settings of a command's CONFIG, after a test build of all that `run` builds.
+    """Read a command's CONFIG, test whether `run` could build the daemon, and return the settings.
 
     Raises `ConfigErrors` if the file has errors, or if the daemon cannot be built from it.
     """

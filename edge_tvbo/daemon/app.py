@@ -157,7 +157,7 @@ def build_daemon(
 ) -> Daemon:
     """Return a daemon that is ready to start; raises `SettingErrors` for unusable settings.
 
-    `before` is the daemon that the new daemon replaces; None at the start of the process. `lock` is
+    At a reload, the replaced daemon is `before`; at the start of the process, it is None. `lock` is
     the lock on the stored state, which the daemon keeps while it runs; None to lock nothing.
     """
     clock, decisions = surroundings.clock, surroundings.decisions
@@ -247,7 +247,10 @@ def _link(
 
 
 def _detector(settings: Settings, process: str, before: Daemon | None) -> "SecondDaemon":
-    """Return the detector of a second daemon, which a reload keeps if it keeps the address."""
+    """Return an object that detects a second daemon with the same name on the broker.
+
+    After a reload that has not changed the `_address`, the former detector is used again.
+    """
     from edge_tvbo_adapters.mqtt.second_daemon import SecondDaemon
 
     known = cast("MqttLink", before.link).detector if before else None

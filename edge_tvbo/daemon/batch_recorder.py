@@ -44,8 +44,8 @@ class BatchRecorder(LoopService, Generic[Entry]):
     oldest entries are dropped.
     """
 
-    content: ClassVar[str]  # of the database, in the log
-    entry: ClassVar[str]  # what one entry is, in the log
+    content: ClassVar[str]  # for the log: what the database contains, such as "history"
+    entry: ClassVar[str]  # for the log: the name of one entry, such as "interval"
 
     def __init__(
         self, writer: BatchWriter[Entry], period: float, max_pending: int, max_batch: int
@@ -88,10 +88,10 @@ class BatchRecorder(LoopService, Generic[Entry]):
         return True
 
     def take_over(self, before: Self) -> None:
-        """Let the recorder `before` write its entries; if it cannot, queue them in this recorder.
+        """Let the previous recorder, `before`, write its queued entries.
 
-        If entries are queued, a batch is due immediately. A reload calls this method before any
-        entry is queued in the new recorder.
+        If this fails, queue these entries in this recorder, with a batch that is due immediately.
+        A reload calls this method before any other entry is queued in this recorder.
         """
         if before.save():
             return

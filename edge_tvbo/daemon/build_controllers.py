@@ -53,8 +53,8 @@ def controllers(settings: Settings) -> dict[str, Controller]:
 def controller(name: str, settings: FieldSettings, field: SensorField | None = None) -> Controller:
     """Return a controller of the field `name`; raises `SettingErrors` for a mistake.
 
-    `field` is the field of another controller with the same `settings`, whose large matrices are
-    shared; None for a new field.
+    `field` is the field of another controller with the same `settings`; the new controller shares
+    the large matrices of this field. If `field` is None, a new field is built.
     """
     source = "kernel" if settings.model is None else "model"
     with _mistakes_at(("fields", name, source)):
@@ -173,9 +173,9 @@ def _with_interval(model: StructuralModel, settings: FieldSettings) -> Structura
 
 
 def _period(settings: FieldSettings) -> float | None:
-    """Return the length of the season with which a controller's field is built, in s.
+    """Return the setting `period` of a controller's field: the length of the season, in s.
 
-    The result is 0 if the setting `period` is "none", and None if the setting is "auto".
+    The result is 0 if the setting is "none", and None if the setting is "auto".
     """
     return None if settings.period == "auto" else settings.period
 

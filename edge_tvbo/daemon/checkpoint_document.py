@@ -29,7 +29,7 @@ MAGIC = b"edge_tvbo state\n"
 FORMAT = 1
 MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # convert a body to the next format
 MAX_SKIPPED = 10_000  # intervals that a document of an old version can skip
-BOOT_VARIABLE = "EDGE_TVBO_BOOT_ID"  # the systemd unit sets this variable, and hides the file
+BOOT_VARIABLE = "EDGE_TVBO_BOOT_ID"  # the systemd unit sets this variable, and hides `_BOOT`
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -57,7 +57,7 @@ class FieldCheckpoint(msgspec.Struct, frozen=True):
     intervals: Annotated[int, Meta(ge=1, le=MAX_SKIPPED)] = 1
     reply: AwaitedReply | None = None  # None: no reply was awaited at the anchor
     live: bytes = b""  # the live state of the controller; "" if the document has no journal
-    # How many intervals can begin before the next write; None: as many as half of the reserved.
+    # How many intervals can begin before the next write; None: half as many as are reserved.
     next_write: Annotated[int, Meta(ge=0, le=2**53)] | None = None
 
 
@@ -122,7 +122,9 @@ def _boot_id() -> str:
 
 
 def elapsed_between(before: Anchor, now: Anchor) -> float:
-    """Return the time from a checkpoint's anchor `before` to `now`, in s; 0 if it is unknown.
+    """Return how many seconds have passed since a checkpoint; 0 if this is unknown.
+
+    The checkpoint was written at the moment `before`; the present moment is `now`.
 
     >>> elapsed_between(Anchor(1.8e9, 70.0, "a"), Anchor(0.0, 90.0, "a"))
     20.0
@@ -140,14 +142,15 @@ def elapsed_between(before: Anchor, now: Anchor) -> float:
 def resume_point(
     field: FieldCheckpoint, away: float, every: float | None, *, final: bool
 ) -> ResumePoint:
-    """Return the start of a field's next interval, if the checkpoint is `away` seconds old.
+    """Return the start of a field's next interval after a restart.
 
-    The intervals that elapsed since the checkpoint have the present length `every`, in s. If
-    `every` is None ("on-reading"), they have the former length.
+    The checkpoint `field` is `away` seconds old. Intervals since the checkpoint are counted with
+    their present length `every`, in s. If `every` is None ("on-reading"), they are counted with
+    their former length.
 
-    After a regular stop (`final`), an overdue interval begins immediately. After a kill, the killed
-    process may already have begun the overdue interval, so the field waits for the next start time
-    in its schedule.
+    If the daemon stopped regularly (`final`), an overdue interval begins immediately. If it was
+    killed, it may already have begun the overdue interval. So the field waits for the next start
+    time in its schedule.
 
     >>> field = FieldCheckpoint(b"", 7, 9, every=600.0, next_in=400.0)
     >>> resume_point(field, 100.0, 600.0, final=True)
@@ -175,8 +178,8 @@ def resume_point(
 def _skipped_before(field: FieldCheckpoint, former: float, every: float) -> int:
     """Return the number of skipped intervals that a checkpoint of an old version contains.
 
-    These intervals of an earlier downtime have not passed for the controller yet. The checkpoint
-    counts intervals of `former` s; the result is the number of intervals of `every` s in the same
+    They belong to an earlier downtime, and have not passed for the controller yet. The checkpoint
+    counts intervals of `former` s. The result is the number of intervals of `every` s in the same
     time.
     """
     return floor((field.intervals - 1) * former / every + ROUNDING)
@@ -185,11 +188,11 @@ def _skipped_before(field: FieldCheckpoint, former: float, every: float) -> int:
 def used_number(field: FieldCheckpoint, away: float, every: float | None) -> int:
     """Return the highest interval number that killed processes may have used.
 
-    The checkpoint has reserved numbers. If the disk was full, several processes may have been
-    killed without a new checkpoint. They may have used one further number for each interval since
-    the checkpoint, of the former length or of the present length `every`, whichever gives more
-    intervals. The intervals that `resume_point` skips are subtracted, because their numbers are
-    counted separately.
+    The checkpoint `field`, which is `away` seconds old, has reserved numbers. If the disk was full,
+    several processes may have been killed without a new checkpoint. They may have used one further
+    number for each interval since the checkpoint. These intervals are counted with their former
+    length and with their present length, `every`; the larger count is used. The intervals that
+    `resume_point` skips are subtracted, because their numbers are counted separately.
 
     If the disk was full for several processes, a number can be used twice in any of these cases:
 
@@ -216,15 +219,17 @@ def unknown_intervals(
 ) -> int:
     """Return the number of intervals that may have begun after a checkpoint was written.
 
-    If the disk was full, killed processes may have begun further intervals. So the number is at
-    least that of the intervals that begin in the `unsaved` s after the checkpoint, in which the
-    store could store no other checkpoint. Otherwise the result is the smallest of these numbers:
+    The result is the smallest of these numbers:
 
-    - the intervals that begin in the `away` s after the checkpoint, if their number is known;
-    - the numbers that the checkpoint has reserved, for the time until two more checkpoints are
-      written; only half of them if no newer checkpoint was written (`newest`);
-    - if the checkpoint has a journal and is the newest: the intervals that can begin until the next
-      entry of the journal.
+    - how many intervals begin in the `away` s after the checkpoint, if this is known;
+    - how many numbers the checkpoint has reserved; only half as many if the checkpoint is the
+      `newest`, because the numbers suffice until two more checkpoints are written;
+    - if the checkpoint is the newest and has a journal: how many intervals can begin before the
+      next entry of the journal.
+
+    If the disk was full, no other checkpoint could be stored in the `unsaved` s after this one. In
+    this time, killed processes may have begun more intervals than the last two numbers allow. The
+    result is then at least the number of intervals that begin in this time.
 
     >>> field = FieldCheckpoint(b"", 7, 15, every=600.0, next_in=600.0)
     >>> [unknown_intervals(field, 36_000.0, newest=newest) for newest in (True, False)]

@@ -63,7 +63,7 @@ class Store(Protocol):
         ...
 
     def count_replay(self) -> int:
-        """Count a start that replays a journal; return how many were counted since `end_replay`."""
+        """Count a start that replays a journal; return the count since the last `end_replay`."""
         ...
 
     def end_replay(self) -> None:

@@ -22,22 +22,22 @@ until the next checkpoint was due. If a process cannot write a checkpoint, it ma
 will try again. Then the budgets are charged for all intervals until the last mark.
 
 Journal. A checkpoint of more than `LARGE_DOCUMENT_BYTES` is written less often than a small
-checkpoint. In between, at the times at which a small checkpoint would be written, the events that
-the controllers have handled are appended to a journal. The checkpoint and these events determine
-the state at the last entry of the journal; see `journal`.
+checkpoint. At the other times at which a small checkpoint would be written, the events that the
+controllers have handled are appended to a journal. The checkpoint and these events determine the
+state at the last entry of the journal; see `journal`.
 
 - At the start, for one field after another, a throwaway controller is restored from the checkpoint
-  and handles the events of the journal. The snapshot of this controller is then used like the
-  snapshot of a checkpoint that was written instead of the last entry. So a restart changes the
-  state only after the last event: for example, the restart marks replies that may be lost.
+  and handles the events of the journal. The field then continues from the snapshot of this
+  controller, as if a checkpoint had been written instead of the last entry. So a restart changes
+  the state only after the last event: for example, the restart marks replies that may be lost.
 - Only checkpoints reserve interval numbers: as many as are needed until two more checkpoints are
   written, with or without a journal. So no number is used twice if the journal is damaged, is lost
   or belongs to another checkpoint, or if an older version is started, which reads no journal.
 - Only the process that has written a checkpoint appends entries to the journal of this checkpoint.
   If an entry cannot be written, the journal ends, and a checkpoint is written instead.
 - A journal is full if it is as large as its checkpoint, if it has `MAX_JOURNAL_EVENTS` events, or
-  if the controllers needed `MAX_REPLAY_S` to handle its events, because a start needs as long.
-  systemd would end a start that needs too much memory or time, again and again.
+  if the controllers needed `MAX_REPLAY_S` to handle its events. A start needs as long to replay
+  them. systemd would end a start that needs too much memory or time, again and again.
 - A full journal gets its last entry at once. The next checkpoint is then written as early as it
   would be without a journal, but not earlier, so that many events do not cause many checkpoints.
   Until this checkpoint, further events are not stored.
@@ -103,7 +103,7 @@ class Checkpoints(LoopService):
         Storage of the documents.
     every : float
         Seconds between two checkpoints. Checkpoints of more than `LARGE_DOCUMENT_BYTES` are written
-        less often; in between, entries are appended to a journal.
+        less often; between them, entries are appended to a journal.
     controllers : mapping
         The controller of each field.
     scheduler : Scheduler
@@ -118,8 +118,8 @@ class Checkpoints(LoopService):
     retained : callable
         Returns the names of the fields whose documents the broker may retain.
     keep_lock : callable
-        Locks the stored state again if its lock file was removed, and returns whether it was. It is
-        called before each write, and raises `StateInUse` if a second daemon has locked the state.
+        Returns whether the lock file of the stored state was removed; if so, locks the state again.
+        It is called before each write. It raises `StateInUse` if a second daemon has the lock.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class Checkpoints(LoopService):
         self._keep_lock = keep_lock
         self.removed: set[str] = set()
         self._due = -inf  # when the next document is due
-        self._period_end = -inf  # when it is due if the journal is full
+        self._period_end = -inf  # when the next document is due if the journal is full
         self._entry_due = inf  # when the next entry of the journal is due
         self._buffer: EventBuffer | None = None  # None without a journal
         self._names_period = True  # whether to log the period if it is longer than `every`
@@ -231,11 +231,12 @@ class Checkpoints(LoopService):
         return min(self._due, self._entry_due)
 
     def note(self, field: str, event: Event, seconds: float) -> None:
-        """Note, for the journal, an event that the controller of `field` handled in `seconds`.
+        """Record an event for the journal; the controller of `field` has handled the event.
 
-        If one turn of the loop has very many events, they become several entries. Otherwise a
-        document would have to be written after each of these turns. No entry is written after a
-        step of the clock, because the controllers of other fields may not know of it yet.
+        The controller needed `seconds` to handle it. If one turn of the loop has very many events,
+        they become several entries. Otherwise each such turn would need a new document. No entry
+        is written directly after a step of the clock, because the controllers of other fields may
+        not know of the step yet.
         """
         buffer = self._buffer
         if buffer:
@@ -253,7 +254,7 @@ class Checkpoints(LoopService):
             self._append(buffer, now)
 
     def _needs_document(self, now: float) -> bool:
-        """Return whether a checkpoint is due: by time, or because of the numbers or the journal."""
+        """Return whether a checkpoint is due, because of the time, the numbers or the journal."""
         buffer = self._buffer
         return (
             now >= self._due
@@ -296,7 +297,7 @@ class Checkpoints(LoopService):
     def _check_lock(self) -> bool:
         """Return whether the lock file was removed; the stored state may have been removed with it.
 
-        Raises `StateInUse` if a second daemon has taken the state. The daemon then writes no more.
+        Raises `StateInUse` if a second daemon has taken the state; this daemon then writes no more.
         """
         try:
             is_lost = self._keep_lock()
@@ -363,7 +364,10 @@ class Checkpoints(LoopService):
             self._buffer, self._entry_due = EventBuffer(data), now + periods.entry
 
     def _periods(self, size: int) -> _Periods:
-        """Return when to write after a document of `size` bytes; log the first longer period."""
+        """Return when to write after a document of `size` bytes.
+
+        If a document is written less often than every `every` seconds, this is logged once.
+        """
         early = self._every * max(1, ceil(size / LARGE_DOCUMENT_BYTES))
         if early <= self._every:
             return _Periods(self._every, early, early)

@@ -25,7 +25,7 @@ from typing import Protocol
 
 RELEASED_AT = 1_767_225_600.0  # 2026-01-01; a wall clock with an earlier time has not been set
 TIMESYNC = Path("/run/systemd/timesync")  # it exists while systemd-timesyncd is running
-SYNC_CHECK_PERIOD_S = 10.0  # between two checks of this directory
+SYNC_CHECK_PERIOD_S = 10.0  # between two checks of the directory `TIMESYNC`
 MAX_SYNC_WAIT_S = 3600.0  # after the start; timesyncd tries again at least every 34 min
 MAX_DRIFT_S = 2.0  # a smaller difference between the clocks is slewing, not a step
 MAX_READ_GAP_S = 0.002  # for reading both clocks; a longer time may include a preemption

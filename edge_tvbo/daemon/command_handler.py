@@ -40,7 +40,7 @@ class CommandHandler:
     Attributes
     ----------
     rejected : Counter of str
-        Number of rejected requests, by reason.
+        Number of rejected requests for each reason.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class CommandHandler:
                 return []
 
     def _status(self, request: Request) -> StatusReply:
-        """Return the health and the last decisions of the fields of a user's request.
+        """Return the health and the last decisions of the fields that a user requests.
 
         Raises `PayloadError` if they are too large for one message.
         """

@@ -24,7 +24,7 @@ from edge_tvbo.messages.formatting import rfc3339
 log = logging.getLogger(__name__)
 
 MAX_TRACEBACK_LENGTH = 16_384  # characters; only the end of a longer traceback is stored
-_HEADING = "\nThe last decisions:\n"  # the rest of the file are lines of decisions
+_HEADING = "\nThe last decisions:\n"  # after this heading, each line is a decision
 
 
 class Crash(NamedTuple):

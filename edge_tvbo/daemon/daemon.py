@@ -36,10 +36,10 @@ class BrokerLink(Link, MonitoredLink, Protocol):
 
     @property
     def former(self) -> Mapping[str, Set[str]]:
-        """Topics of retained commands, by field, for the `BrokerLink` after a reload.
+        """Mapping from fields to the topics of their commands that the broker may retain.
 
-        The next link clears these topics and the documents of these fields, except those that it
-        uses itself.
+        After a reload, the next `BrokerLink` clears these topics and the documents of these fields.
+        Topics and documents that the next link uses itself are not cleared.
         """
         ...
 
@@ -49,7 +49,7 @@ class BrokerLink(Link, MonitoredLink, Protocol):
         ...
 
     def clear_removed(self, fields: Set[str]) -> None:
-        """Clear over this `BrokerLink` the retained documents of the removed `fields`."""
+        """Clear the retained documents of the removed `fields` on the broker."""
         ...
 
     def withdraw(self, field: str) -> None:
@@ -57,7 +57,10 @@ class BrokerLink(Link, MonitoredLink, Protocol):
         ...
 
     def take_over(self, before: Self) -> None:
-        """Publish the notices that the closed `BrokerLink` `before` did not deliver."""
+        """Publish the notices that the previous link, `before`, did not deliver.
+
+        The previous link is already closed.
+        """
         ...
 
     def close(self) -> None:
@@ -94,8 +97,8 @@ class Daemon(msgspec.Struct, frozen=True):
     def start(self) -> None:
         """Start the daemon: restore the stored state, and reserve new interval numbers.
 
-        A step of the wall clock before this call needs no correction, because this object does not
-        contain any times yet.
+        A step of the wall clock before this call needs no correction, because this daemon has not
+        stored any times yet.
         """
         self.surroundings.clock.resync()
         if self.checkpoints:
@@ -204,10 +207,10 @@ class Daemon(msgspec.Struct, frozen=True):
         return [each for each in (self.recorder, self.readings) if each]
 
     def take_over_records(self, before: "Daemon") -> None:
-        """Queue the history entries and readings that the daemon `before` cannot write.
+        """Queue the history entries and readings that the previous daemon cannot write.
 
-        Each entry and reading contains the name of its field and its unit. So they stay correct
-        even if this daemon has other fields or units.
+        The previous daemon is `before`. Each entry and reading contains the name of its field and
+        its unit. So they stay correct even if this daemon has other fields or units.
         """
         if self.recorder and before.recorder:
             self.recorder.take_over(before.recorder)

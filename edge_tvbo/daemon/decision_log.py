@@ -49,7 +49,7 @@ class DecisionLog:
         return self._newest.get(field)
 
     def decisions(self) -> dict[str, Decision]:
-        """Return the last decision of each field, by the name of the field."""
+        """Return a dict that maps the name of each field to its last decision."""
         return {field: entry.decision for field, entry in self._newest.items()}
 
     def lines(self) -> Iterator[str]:
@@ -103,10 +103,10 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return the newest activations of a log entry, for `earlier` of the interval's next entry.
+    """Return the newest activations of a log entry, which the interval's next entry contains too.
 
-    A decision to save energy activates no sensor, and no sensor was activated before it: the
-    controller makes this decision only at the beginning of an interval.
+    The result is empty after a decision to save energy: the controller makes this decision only at
+    the beginning of an interval, and activates no sensor.
     """
     if entry.decision.reason is Reason.SAVED:
         return ()

@@ -63,9 +63,10 @@ def bounded_reply(reply: StatusReply) -> StatusReply:
 
 
 def _limited(field: FieldHealth, texts: int, names: int | None, ignored: int | None) -> FieldHealth:
-    """Return a field's health, with at most `texts` texts or `names` sensor ids under each key.
+    """Return a field's health, in which no key has more sensors than its limit.
 
-    `ignored` is the maximum number of ignored sensors.
+    `texts` is the limit for sensors with texts, `ignored` is the limit for ignored sensors, and
+    `names` is the limit for other ids of sensors. With None, there is no limit.
     """
     energy = field.energy
     return replace(

@@ -85,7 +85,7 @@ class EventBuffer:
     Parameters
     ----------
     document : bytes
-        The document, as it was stored.
+        The stored document that the journal continues.
     """
 
     def __init__(self, document: bytes) -> None:
@@ -117,7 +117,7 @@ class EventBuffer:
         )
 
     def add(self, field: str, event: Event, seconds: float) -> None:
-        """Add an event that the controller of `field` has handled, which took `seconds`."""
+        """Add an event of `field`; its controller took `seconds` to handle the event."""
         if self.has_entry:
             self.overflows = True
             return
@@ -142,7 +142,7 @@ class EventBuffer:
 
 
 def document_id(document: bytes) -> bytes:
-    """Return the id by which the entries of a journal name their document."""
+    """Return the id of a document, which each entry of its journal contains."""
     return sha256(document).digest()
 
 
@@ -153,7 +153,7 @@ def encode(entry: Entry) -> bytes:
 
 
 def read(journals: Iterable[bytes], document: bytes) -> Journal:
-    """Return the journal that continues the document with the id `document`; empty if none does."""
+    """Return the journal of the document with the id `document`; empty if there is none."""
     found = [_read(data, document) for data in journals]
     known = (each for each in found if each.entries)
     unknown = (each for each in found if each.problem)
@@ -183,10 +183,11 @@ def _read(data: bytes, document: bytes) -> Journal:
 
 
 def _may_be_torn(end: bytes) -> bool:
-    """Return whether the `end` of a journal can be the part of an entry that was written last.
+    """Return whether the last bytes of a journal, `end`, can be a torn entry.
 
-    The length of this entry points beyond the end of the journal. If the length is damaged, the
-    `end` is a whole entry, contains a later entry, or is no entry.
+    The length before these bytes is larger than their number. If the entry is torn, only a part of
+    it was written. Otherwise, the length is damaged: `end` is then a whole entry, contains a later
+    entry, or is no entry.
     """
     if not MAGIC.startswith(end[: len(MAGIC)]) or end.find(MAGIC, len(MAGIC)) >= 0:
         return False

@@ -55,7 +55,7 @@ class Link(Protocol):
         ...
 
     def wake_at(self) -> float:
-        """Return the monotonic time by which `service` of the loop's link must be called again."""
+        """Return the latest monotonic time for the next call of `service` of the loop's link."""
         ...
 
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
@@ -111,15 +111,15 @@ class LoopService(Protocol):
         return -1
 
     def wake_at(self) -> float:
-        """Return the monotonic time by which the loop must call `service` again."""
+        """Return the latest monotonic time for the loop's next call of `service`."""
         ...
 
     def service(self, now: float) -> None:
-        """Do the service's due work; the loop calls this method after the controllers."""
+        """Do the work that is due; the loop calls this method after the controllers."""
         ...
 
     def close(self) -> None:
-        """Release the resources of the loop's service; by default, it has none."""
+        """Release the resources of the loop's service; by default, do nothing."""
         return
 
 
@@ -227,8 +227,8 @@ class Loop:
     def _handle_due(self) -> None:
         """Handle the events of the schedule that are due.
 
-        If an interval has begun, also inform the link from which fields readings are expected: the
-        energy that is left for activations may have changed.
+        If an interval has begun, the energy that is left for activations may have changed. So also
+        update from which fields the link expects readings.
         """
         has_begun = False
         for field, event in self._scheduler.due():
@@ -276,8 +276,9 @@ class Loop:
     def _publish_hotspots(self) -> None:
         """Publish the hot spot and the alert of each field whose state may have changed.
 
-        In each turn of the loop, this method is called twice: after the decisions, which it must
-        not delay, and after the requests of users, because a request may reset a model.
+        In each turn of the loop, this method is called twice. The first call follows the decisions,
+        so that it does not delay them. The second call follows the requests of users, because a
+        request may reset a model.
         """
         for field in self._changed:
             if hotspot := self._controllers[field].hotspot(self._now()):

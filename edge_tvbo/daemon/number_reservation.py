@@ -13,8 +13,8 @@ all numbers that the newest or the previous checkpoint has reserved.
 from math import ceil, inf
 from typing import NamedTuple
 
-RESERVED_NUMBERS = 10_000  # least usable numbers of a checkpoint, for interval = "on-reading"
-RESERVE_MARGIN = 1_000  # if fewer of these numbers are left, a checkpoint is due
+RESERVED_NUMBERS = 10_000  # minimum of `_Reserve.usable`
+RESERVE_MARGIN = 1_000  # if fewer of the usable numbers are left, a checkpoint is due
 
 
 class _Reserve(NamedTuple):
@@ -32,9 +32,9 @@ class _Reserve(NamedTuple):
     def usable_next(self, at: float, used: int, wait: float) -> int:
         """Return the value of `usable` for the next checkpoint, which is written at the time `at`.
 
-        `used` is the highest number that is used by then. The result is at least the present value.
-        It is also at least twice the number of intervals in `wait` s, if these follow each other as
-        fast as since the present checkpoint.
+        At this time, `used` is the highest used number. The result is the present value, or twice
+        the number of intervals expected in `wait` s, whichever is higher. The expected number
+        follows from the rate of intervals since the present checkpoint.
         """
         rate = (used - self.used) / max(1.0, at - self.at)
         return max(self.usable, ceil(2.0 * rate * wait))
@@ -72,15 +72,16 @@ class NumberReservation:
         return used >= self._ends.get(field, inf)
 
     def cancel(self) -> None:
-        """Let no used number make a checkpoint due until the next call of `reserve`.
+        """Cancel the reservation: until the next call of `reserve`, `is_used_up` returns False.
 
-        The last checkpoint could not be stored, and a new attempt has its own time.
+        This is called if a checkpoint could not be stored. The next attempt is due at a certain
+        time, whatever numbers are used until then.
         """
         self._ends = {}
 
 
 def intervals_in(seconds: float, every: float | None) -> int | None:
-    """Return how many intervals can begin until a write that is due in this number of `seconds`.
+    """Return how many intervals can begin before a write that is due in this number of `seconds`.
 
     `every` is the length of an interval in s. If it is None ("on-reading"), the result is None.
 

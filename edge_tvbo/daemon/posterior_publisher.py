@@ -59,10 +59,10 @@ class PosteriorPublisher:
                 pass
 
     def restore(self, entry: HistoryEntry) -> None:
-        """Publish the posterior of the field of `entry`, the field's last entry before a restart.
+        """Publish the posterior of a field after a restart or a reload.
 
-        If the activation of this entry ends later, its end is published as if there had been no
-        restart.
+        `entry` is the last history entry of the field. If the activation of this entry ends later,
+        its end is published as if there had been no restart.
         """
         ending = None if entry.record is None else entry.record.ending
         self._last[entry.field] = entry.decision.sensor, ending

@@ -17,7 +17,7 @@ class ReadingRecorder(BatchRecorder[RecordedReading]):
 
     At most `MAX_DAILY_READINGS` readings are recorded in a day, so that a memory card lasts for
     years. Therefore the time between two recorded readings of a sensor has a minimum: 4 s if there
-    are 46 sensors. Readings in between are not recorded.
+    are 46 sensors. A reading that follows sooner is not recorded.
 
     Parameters
     ----------

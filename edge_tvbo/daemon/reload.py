@@ -1,4 +1,4 @@
-"""Reload: replaces the running daemon by a new daemon with the changed configuration."""
+"""Reload: replaces the running daemon with a new daemon that has the changed configuration."""
 
 import logging
 from collections.abc import Callable

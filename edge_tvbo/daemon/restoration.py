@@ -41,7 +41,7 @@ class Restoration:
     journal : Journal
         The journal of the checkpoint.
     newest : bool
-        Whether the checkpoint was written last: no newer checkpoint is damaged.
+        Whether this checkpoint is the one that was written last. If False, a newer one is damaged.
     unsaved_until : float or None
         See `Store.unsaved_until`.
     controllers, scheduler, anchor, make_controller
@@ -153,7 +153,7 @@ class Restoration:
         every: float | None,
         unsaved: float,
     ) -> None:
-        """Skip the interval numbers that a killed process may have used, and charge its energy."""
+        """Skip the interval numbers, and charge the energy, that a killed process may have used."""
         controller = self._controllers[name]
         unknown = 0
         if not self._final:
@@ -165,10 +165,11 @@ class Restoration:
         log_charge(name, controller, unknown)
 
     def _unsaved(self, before: Anchor, away: float) -> float:
-        """Return how many seconds after `before` a process could still run without a checkpoint.
+        """Return for how long a process may have run after the checkpoint without another one.
 
-        The checkpoint, which was written at the moment `before`, is `away` seconds old. If the last
-        mark of the store is older, the clock was set back, and the process may run until now.
+        The result is in s. The checkpoint was written at the moment `before`, `away` seconds ago.
+        If the last mark of the store has an earlier time, the clock was set back. The process may
+        then have run until now.
         """
         if self._unsaved_until is None:
             return 0.0
@@ -178,9 +179,9 @@ class Restoration:
     def _passed(self, name: str, field: FieldCheckpoint, away: float) -> int:
         """Return how many of the skipped numbers count as passed intervals for the back-offs.
 
-        None of them counts if the time since the checkpoint is known, because the downtime then
-        ends the back-offs. If it is unknown, and none counted, and each process were killed before
-        it wrote a checkpoint, the sensors that are backed off would never be activated again.
+        The result is 0 after a regular stop. It is also 0 if the time since the checkpoint is
+        known, because the downtime then ends the back-offs. Otherwise, some numbers count, so that
+        a back-off ends even if each process is killed before its first checkpoint.
         """
         if self._final or (field.every is not None and away > 0.0):
             return 0
@@ -201,7 +202,7 @@ def _clock_events(before: Anchor, now: Anchor, away: float) -> Iterator[Event]:
     """Yield the events that inform a restored controller about the wall clock.
 
     The controller handles these events before its downtime. The checkpoint was written at the
-    moment `before`, which is `away` seconds before `now`.
+    moment `before`. Until the present moment, `now`, `away` seconds have passed.
     """
     by = now.wall - before.wall - away
     if abs(by) > MAX_DRIFT_S:

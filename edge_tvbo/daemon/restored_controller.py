@@ -69,7 +69,7 @@ def log_removed(occasion: str, fields: Iterable[str]) -> None:
 
 
 def _start(controller: Controller) -> str:
-    """Return a log text on how a field's model starts if no checkpoint fits the model."""
+    """Return a log text that says how a field's model starts without a fitting checkpoint."""
     structure = controller.policy.field.structure
     if structure is None or not structure.rows:
         return "without readings"

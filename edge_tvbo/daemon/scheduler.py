@@ -169,11 +169,11 @@ class _FieldTimer:
     """One field's next interval and pending deadline, as times of `clock.elapsed`.
 
     A pending deadline is handled before the next interval begins. So a late deadline delays the
-    start of the next interval: it begins when the wait for the reply ends, so that its sensor has
-    the whole time to reply. Later intervals are not delayed, unless their sensors reply so late.
+    next interval until the wait for the reply ends; the sensor of the next interval still has its
+    whole time to reply. Later intervals begin on time, unless they are delayed in the same way.
     The delay is bounded even if users activate several sensors in the same interval: see
-    `max_deadline`. In a replay, the delay is not bounded: each sensor has the minimum time to
-    reply. But the wall time stops and the clock is turned back, so the delay is not visible.
+    `max_deadline`. In a replay, the delay is not bounded, because each sensor has the minimum time
+    to reply. But the wall time stops and the clock is turned back, so the delay is not visible.
     """
 
     def __init__(self, interval: float | None, first: float, left: float) -> None:
@@ -188,9 +188,10 @@ class _FieldTimer:
         self.activated_in = -1  # number of the last interval with an activation
 
     def await_reply(self, interval: int, now: float, allowed: float, least: float = 0.0) -> None:
-        """Set the reply deadline to `allowed` s from `now`, in the interval number `interval`.
+        """Set the deadline for replies in the interval with the number `interval`.
 
-        The deadline is at most `max_deadline`, but at least `least` s from `now`.
+        At the present time, `now`, the sensor has `allowed` s to reply. The deadline is not later
+        than `max_deadline`, unless this leaves less than `least` s.
         """
         if interval != self.activated_in:
             self.activated_in = interval
@@ -198,7 +199,7 @@ class _FieldTimer:
         self.deadline = max(min(now + allowed, self.max_deadline), now + least)
 
     def end_wait(self, now: float) -> None:
-        """Stop waiting for replies at time `now`; a wait lasts at most until the deadline."""
+        """Stop waiting for replies; the wait has ended now, or at the deadline if it has passed."""
         if self.deadline < inf:
             self.waited_until, self.deadline = min(now, self.deadline), inf
 
@@ -220,7 +221,7 @@ class _FieldTimer:
             at, self.next = self.next, inf
             yield IntervalElapsed(clock.wall(at))
             return
-        waited_until = clock.wall(self.waited_until)  # a replay then turns the clock back
+        waited_until = clock.wall(self.waited_until)  # before `catch_up`, which may turn back time
         intervals = clock.catch_up(self.next, self.interval)
         at = self.next + (intervals - 1) * self.interval
         self.next = at + self.interval

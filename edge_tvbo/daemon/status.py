@@ -32,7 +32,7 @@ class MonitoredLink(Protocol):
 
     @property
     def online(self) -> bool:
-        """Whether the daemon's status is "online": it is connected and has subscribed."""
+        """Whether the daemon's status is "online": the link is connected and has subscribed."""
         ...
 
     def status(self) -> LinkStatus:
@@ -53,8 +53,8 @@ class _FieldCounts(msgspec.Struct):
 
     decisions: int = 0
     timeouts: int = 0  # since the last reply
-    activations: int = 0  # that the present link has not sent
-    resets: int = 0  # that the present controller does not count
+    activations: int = 0  # without those that the present link counts
+    resets: int = 0  # without those that the present controller counts
     endings: Counter[str] = msgspec.field(default_factory=Counter)
     refused: Counter[str] = msgspec.field(default_factory=Counter)  # messages, by reason
 
@@ -97,7 +97,7 @@ class StatusCollector(LoopService):
         problems: Callable[[], Iterable[str]] = tuple,
         written: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Collect the status of these objects from now on, in place of the objects attached before.
+        """Collect the status of these objects; the objects of an earlier call are no longer used.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class StatusCollector(LoopService):
         period : float
             Seconds between two health documents.
         rejected : callable
-            Returns the number of rejected requests, by reason.
+            Returns the number of rejected requests for each reason.
         problems : callable
             Returns one text for each present problem, except problems of sensors.
         written : callable
@@ -328,9 +328,10 @@ class StatusCollector(LoopService):
 
 
 def _not_accepted(left_out: Mapping[str, int]) -> str:
-    """Return a text, for the daemon's status, about the left-out messages; "" if there is none.
+    """Return a text, for the daemon's status, about messages that the broker does not accept.
 
-    `left_out` maps the topics of the messages to their sizes in bytes.
+    `left_out` maps the topics of these messages to their sizes in bytes. Without such messages,
+    the text is "".
     """
     topics = listed((f"{topic} ({size // 1000} kB)" for topic, size in left_out.items()), 3)
     return topics and (
@@ -341,7 +342,7 @@ def _not_accepted(left_out: Mapping[str, int]) -> str:
 
 
 def _first(texts: list[str], what: str) -> list[str]:
-    """Return the first texts about sensors for the daemon's status, and a count of the others.
+    """Return the first texts about sensors for the daemon's status, and one that counts the rest.
 
     >>> _first([f"s{number} is stuck" for number in range(300)], "faults of")[-2:]
     ['s11 is stuck', 'faults of 288 more sensors']

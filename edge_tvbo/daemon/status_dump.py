@@ -47,7 +47,7 @@ def lines(
 
 
 def usage(resident: int | None) -> str:
-    """Return the process's threads, descriptors and bytes of memory as text, for the status dump.
+    """Return a text for the status dump: how many threads, descriptors and bytes are in use.
 
     >>> "thread(s)" in usage(None)
     True

@@ -1,9 +1,9 @@
 """Watchdog: reports the daemon's status to systemd, and whether the daemon is ready and alive.
 
 systemd restarts the daemon if the notifications stop. They stop in two cases: the loop is blocked
-and does not call the watchdog; or the link is stalled, which means that the link has received no
-packet recently and is not about to reconnect. An unreachable broker is no reason for a restart. The
-loop sends the notifications, because a separate timer would report a hung daemon as alive.
+and does not call the watchdog; or the link is stalled. A stalled link has received no packet
+recently and is not about to reconnect. An unreachable broker is no reason for a restart. The loop
+sends the notifications, because a separate timer would report a hung daemon as alive.
 """
 
 import logging

@@ -15,7 +15,7 @@ from edge_tvbo.messages.documents import Alert, Notice
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.models.field import SensorField
 
-LocalTime = Callable[[float], datetime]  # returns the local time of a time in s since 1970
+LocalTime = Callable[[float], datetime]  # converts a time in s since 1970 to local time
 MAX_READINGS = 5  # readings named in the text of an alert; further readings are only counted
 MAX_PUBLISHED_READINGS = 100  # readings in an alert's document, which must fit in one message
 
@@ -33,7 +33,7 @@ class QuietHours:
     hours : pair of int or None
         Beginning and end of the quiet hours, in minutes since midnight; None for no quiet hours.
     local_time : callable
-        Returns the local time of a time in s since 1970.
+        Converts a time in s since 1970 to local time.
 
     Examples
     --------
@@ -71,13 +71,13 @@ class AlertNotices:
     hotspots : HotspotFinder
         Finds the hot spot.
     faults : FaultDetector
-        Knows the readings that are not used.
+        Determines which readings are not used.
     readings : ReadingFilter
         The last reading of each sensor.
     names : mapping
-        Readable names of sensors, by their ids, if they differ from the ids.
+        Maps sensor ids to readable names, if these differ from the ids.
     local_time : callable
-        Returns the local time of a time in s since 1970.
+        Converts a time in s since 1970 to local time.
     """
 
     def __init__(
@@ -184,9 +184,9 @@ class AlertNotices:
     def _causes(self) -> dict[str, float]:
         """Return the last readings of the sensors that cause the alert, rounded.
 
-        These sensors are left out, even if the monitor of the alert still counts them among the
-        causes: ignored and excluded sensors, and sensors whose last reading may be in another unit.
-        A sensor that may be stuck is not left out, because it repeats the reading that was used.
+        Ignored and excluded sensors are left out, and so are sensors whose last reading may be in
+        another unit. The alert's monitor may still count these sensors among the causes. A sensor
+        that may be stuck is not left out, because it repeats the reading that was used.
         """
         sensors, values = self._field.sensors, self._readings.values
         digits, hidden = self._quantities.digits, self._hotspots.hidden()

@@ -1,4 +1,4 @@
-"""Checked policy: checks what a policy of another package returns, because it may be anything."""
+"""Checked policy: a policy of another package, which may return anything, with checked results."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,25 +13,27 @@ _BUILT_IN_NAMES = {str(kind.__struct_config__.tag) for kind in BUILT_IN}
 
 
 class PolicyFailed(SnapshotError):
-    """A policy of another package did not raise `SnapshotError`, but failed to read a snapshot.
+    """Error: a policy of another package raised an unexpected exception while it read a snapshot.
 
     The snapshot may be intact: another version of the package may be able to read it.
     """
 
 
 def checked(policy: Policy) -> "Policy | CheckedPolicy":
-    """Return a policy of another package with checks; a built-in policy itself, without checks.
+    """Return a `CheckedPolicy` for a policy of another package, and a built-in policy unchanged.
 
-    A policy of another package can also consist of a built-in class and of a model of its own.
+    A built-in class with a name that is not built in also counts as a policy of another package: it
+    may use a model of that package.
     """
     is_ours = type(policy).__module__.partition(".")[0] == "edge_tvbo"
     return policy if is_ours and policy.name in _BUILT_IN_NAMES else CheckedPolicy(policy)
 
 
 class CheckedPolicy:
-    """Those methods of a policy whose results are checked; each is described in `Policy`.
+    """Wrapper of a policy, which checks the results of some methods.
 
-    An invalid result raises a `ValueError` that names the policy and the wrong value.
+    `Policy` describes the methods. An invalid result raises a `ValueError` that names the policy
+    and the wrong value.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -84,7 +86,7 @@ class CheckedPolicy:
     def _failures(self) -> Iterator[None]:
         """Raise `PolicyFailed` instead of any exception other than `SnapshotError`.
 
-        With another exception, no daemon could start until its state is removed.
+        Any other exception would prevent each start of the daemon until its state is removed.
         """
         try:
             yield

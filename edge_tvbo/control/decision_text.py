@@ -26,7 +26,7 @@ MAX_EXPLAINED = 5  # ineligible sensors that texts name; further sensors are cou
 COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bounds were compared
 OF_MODELS = (*COMPARED, Reason.WARMUP)  # reasons that only the text of a policy with a model states
 LOG_SCALE = "the model works on a log scale, so estimates are medians"
-WIDTH_DECIMALS = 4  # of the bound's width in a decision; bounds are rounded far more coarsely
+WIDTH_DECIMALS = 4  # decimals of the bound's width in a decision; bounds have far fewer
 
 
 class RunnerUp(NamedTuple):
@@ -109,7 +109,7 @@ class DecisionBuilder:
         model : ModelState
             The state of the model when the choice was made.
         ineligible_reasons : callable
-            Returns the reason why each of a list of sensors is not eligible, in the same order.
+            Maps each sensor in a list to the reason why it is not eligible, in the same order.
         energy : EnergyFact, optional
             The energy that is left; None if the field has no energy budget.
         earlier : sequence of int
@@ -191,7 +191,7 @@ class DecisionBuilder:
     ) -> RunnerUp | None:
         """Return the runner-up of a decision; None if the decision did not compare the bounds.
 
-        Bounds are comparable only if all are the same number of standard deviations above the mean.
+        Bounds are compared only if each is its mean plus the same number of standard deviations.
         """
         if reason not in COMPARED or choice.turn or choice.unread or not choice.same_width:
             return None
@@ -243,8 +243,8 @@ class DecisionBuilder:
     def _ineligible_texts(self, ineligible: Mapping[int, Ineligible], count: int) -> list[str]:
         """Return texts for a decision that say why sensors are ineligible.
 
-        `ineligible` has at least the first `MAX_EXPLAINED` of all `count` ineligible sensors. There
-        is one text for each of them. If there are others, one more text counts them.
+        `count` sensors are ineligible, and `ineligible` contains at least the first `MAX_EXPLAINED`
+        of them. Each of these first sensors has its own text. One more text counts the others.
         """
         texts = [
             ineligible_text(self._names[arm], fact)
@@ -292,7 +292,7 @@ _cached_rfc3339 = lru_cache(4096)(rfc3339)  # the replays of one recording have 
 
 
 def _by_bound(arms: NDArray[np.intp], choice: Choice, mean: Array, std: Array) -> list[int]:
-    """Return the sensors `arms` of a decision, those with the highest upper bounds first."""
+    """Return the sensors `arms` of a decision, sorted so that the highest bound comes first."""
     bounds = mean[arms] + choice.width * std[arms]
     return list(map(int, arms[np.argsort(-bounds, kind="stable")]))
 

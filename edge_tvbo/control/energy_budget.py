@@ -225,7 +225,7 @@ class EnergyBudget:
         )
 
     def shortages(self, arms: Sequence[int]) -> dict[int, EnergyShortage]:
-        """Return a dict that maps each of `arms` that is not `affordable` to the reason.
+        """Return a dict with the reason for each sensor in `arms` that is not `affordable`.
 
         The reason is a low battery, or too little energy left in a budget.
         """
@@ -350,11 +350,11 @@ class EnergyBudget:
             self._reported_low[arm] = known
 
     def scale_ages(self, ratio: float) -> None:
-        """Multiply the age of each battery charge, as a number of intervals, by `ratio`.
+        """Adapt the energy budget to a changed length of an interval.
 
-        This is necessary if the length of an interval has changed since the charge was reported.
-        For the same reason, all stored spending is charged to the current slot: the slots of the
-        stored spending had another length, even if the number of intervals in them is the same.
+        One former interval lasts `ratio` present intervals. So the age of each battery charge, in
+        intervals, is multiplied by `ratio`. All stored spending is charged to the current slot,
+        because the stored slots had another length, even if they had as many intervals.
         """
         self._charge_now(self._spent)
         ages = np.clip((self._now - self._charge_at) * ratio, 0.0, MAX_COUNT)
@@ -367,9 +367,9 @@ class EnergyBudget:
         result is the present mean cost of an activation divided by the mean cost in `state`: a user
         who changes the unit also converts the costs. Raises `SnapshotError` for an invalid state.
 
-        `rows` maps each arm whose sensor is also in `state` to the sensor's row in `state`. The
-        mean costs are those of these sensors. If `rows` is None or empty, the mean costs are those
-        of all sensors.
+        `rows` contains the sensors that are also in `state`: it maps each arm to a row of `state`.
+        The costs of these sensors are averaged. If `rows` is None or empty, the costs of all
+        sensors are averaged.
         """
         unit = state.get("energy_unit", self._budgets.unit)
         if not isinstance(unit, str):
@@ -393,7 +393,7 @@ class EnergyBudget:
     def _charge_unknown(self) -> None:
         """Charge the current slot with the most energy that a killed process may have spent.
 
-        The spending of more intervals than one period has is not part of any window.
+        At most the intervals of one period are charged, because no window has more intervals.
         """
         row = self._current_slot()
         intervals = min(self._unknown, self._budgets.period)

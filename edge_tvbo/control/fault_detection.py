@@ -150,10 +150,10 @@ class FaultDetector:
     def eligible(self, interval: int, others: Mask | None) -> Mask | None:
         """Return a mask, (M,), of the sensors that the fault detector allows in `interval`.
 
-        `others` is the mask of the sensors that all other rules allow; None if they allow every
-        sensor. An excluded sensor is removed from this mask until its retry is due. The sensor of
-        the last reading is also removed if it may be stuck, so that another sensor is read for
-        comparison. If no sensor is left, `others` is returned unchanged.
+        All other rules allow the sensors in the mask `others`; None if they allow every sensor. An
+        excluded sensor is removed from this mask until its retry is due. The sensor of the last
+        reading is also removed if it may be stuck, so that another sensor is read for comparison.
+        If no sensor is left, the mask is returned unchanged.
         """
         mask = np.ones(len(self._sensors), np.bool_) if others is None else others.copy()
         for arm in self._faulty if self._excludes else ():
@@ -431,8 +431,7 @@ class FaultDetector:
     def continue_backoff(self, before: int, interval: int, ratio: float) -> None:
         """Compute, after a restart or a reload, when each faulty sensor is tried again.
 
-        `before` is the last interval before the restart, and the numbers up to `interval` are
-        skipped; see `retry_after`.
+        `retry_after` describes `before`, `interval` and `ratio`.
         """
         for fault in self._faults:
             fault.retry = retry_after(before, interval, fault.retry, ratio, self._max_backoff)

@@ -93,11 +93,11 @@ class FaultStatistics:
         self._next_repeats += max(0.0, repeats - 1.0)
 
     def repetition_evidence(self, own: float, expected: float) -> float:
-        """Return ln(1/p), where p is the chance of `own` repetitions by a working sensor.
+        """Return ln(1/p), where p is the chance that a working sensor has `own` repetitions.
 
-        `own` is the number of successive repetitions by the tested sensor. The chance of one
-        repetition is estimated from the readings of the other sensors. `expected` is the estimate
-        of this chance by the model. The higher of the two estimates is used.
+        `own` is the number of successive repetitions of the tested sensor. The chance of one
+        repetition is estimated from the readings of the other sensors. `expected` is the model's
+        estimate of this chance. The higher of the two estimates is used.
         """
         first = (self._first_repeats - 1.0) / (self._first_tries - 1.0)
         again = (self._next_repeats - own + 1.0) / (self._next_tries - own + 1.0)

@@ -44,7 +44,7 @@ class HotspotFinder:
         return int(np.where(hidden, -inf, mean).argmax())
 
     def hidden(self) -> Mask:
-        """Return a mask, (M,), of the sensors that cannot be the hot spot: ignored or excluded."""
+        """Return a mask, (M,), of the ignored and excluded sensors: they cannot be the hot spot."""
         if not self._faults.affects_selection:
             return self._ignored.mask
         return self._ignored.mask | self._faults.excluded
@@ -52,8 +52,8 @@ class HotspotFinder:
     def argmax_mean(self, before: int) -> Choice:
         """Return the hot spot as a `Choice`.
 
-        `before` is the arm that was selected last, or -1. Among several arms with the highest
-        estimate, `before` is preferred, unless it is ignored or excluded.
+        If several arms have the highest estimate, the arm that was selected last is preferred,
+        unless it is ignored or excluded. This arm is `before`, or -1 if there is none.
         """
         mean, std = self._policy.posterior()
         arm = self.highest(mean)

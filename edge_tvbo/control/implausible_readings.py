@@ -62,7 +62,7 @@ class ImplausibleReadings:
                 self.clear(arm)
 
     def values(self) -> dict[int, float]:
-        """Return the implausible last readings, in the field's unit, by the sensor's arm number."""
+        """Return a dict that maps arms to implausible last readings, in the field's unit."""
         return {arm: each.value for arm, each in enumerate(self._sensors) if each.last}
 
     # --- snapshots ------------------------------------------------------------------------------

@@ -3,11 +3,11 @@
 A reading is late if it was measured before the last accepted reading of its sensor. Usually it was
 overtaken: it comes from a queue, from the memory of the sensor, or over a slower way. But if the
 clock of the sensor was set back, all its readings seem to be late, until the clock shows the former
-time again. Only these readings have both of these properties:
+time again. Only the readings of a sensor with such a clock have both of these properties:
 
-- The times between their arrivals are the times between their measurements. A queue or a memory
-  sends its readings faster.
-- No other reading of the sensor is accepted in between.
+- The times between their arrivals are equal to the times between their measurements. A queue or a
+  memory sends its readings faster.
+- No other reading of the sensor is accepted between them.
 """
 
 from dataclasses import dataclass

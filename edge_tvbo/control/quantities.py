@@ -17,7 +17,7 @@ class Figures(msgspec.Struct, frozen=True, gc=False):
 
 
 def field_decimals(field: SensorField) -> int:
-    """Return the number of decimals that show 1/100 of the field's standard deviation."""
+    """Return how many decimals are needed to show 1/100 of the field's standard deviation."""
     return formatting.decimals(field.scale)
 
 

@@ -50,8 +50,8 @@ def _distances(
 ) -> tuple[float, float | None]:
     """Return the distance of a handled reading from `estimate`, and the limit of this distance.
 
-    `estimate` is in model units, and the results are in the field's unit. The limit is that of the
-    event trigger; None if the trigger has no limit.
+    `estimate` is in model units, and the results are in the field's unit. The event trigger sets
+    the limit; None if the trigger has no limit.
     """
     side = copysign(1.0, field.to_model(reading.value) - estimate)
     threshold = result.threshold

@@ -51,7 +51,7 @@ SILENT_FACTOR = 3.0  # a sensor is silent after this many times its longest usua
 USUAL_DEVIATIONS = 4.0  # a time is usual up to this many mean deviations above the mean
 MIN_TIMES = 4  # times between readings that must be known before they are used
 UNANSWERED_INTERVALS = 6.0  # recommended intervals before a sensor with few known times is silent
-OVERDUE_FACTOR = 12.0  # such a sensor must also be silent for this many usual times of the others
+OVERDUE_FACTOR = 12.0  # such a sensor is also silent for this many usual times of other sensors
 MAX_AWAY_SHARE = 0.1  # largest share of a learned time that may be left out
 REMEMBERED_TIMES = 32  # times between readings that the mean and the deviation remember
 
@@ -161,11 +161,11 @@ class SensorReports:
         return self.last >= self.since
 
     def silence(self, at: float) -> float:
-        """Return for how long, in s, the sensor has sent no reading until the time `at`."""
+        """Return for how long the sensor has been silent at the time `at`, in s."""
         return at - (self.last if self.has_reported else self.since)
 
     def skip(self, away: float, at: float) -> None:
-        """Do not count the last `away` seconds before the time `at` as silence of the sensor."""
+        """Leave the `away` seconds before the time `at` out of the sensor's silence."""
         self.since, self.last = min(self.since + away, at), min(self.last + away, at)
         self.away += away
 
@@ -179,9 +179,10 @@ class SensorReports:
         return self.unanswered > max(self.recommended.max_silence, shortest)
 
     def is_overdue(self, silence: float, shortest: float, others: UsualTimesOfOthers) -> bool:
-        """Return whether the sensor is silent, judged by the usual times of the `others`.
+        """Return whether the sensor is silent, judged by the usual times of the other sensors.
 
-        Call this only if `is_known` is false. `silence` is the time since the last reading, in s.
+        Call this only if `is_known` is false. `silence` is the time since the last reading, in s,
+        and `others` contains the usual times.
         """
         return (
             others.are_known
@@ -345,7 +346,7 @@ class ReportTimes:
     # --- snapshots ------------------------------------------------------------------------------
 
     def live(self) -> LiveReports:
-        """Return the present silences exactly, and which sensors are recommended."""
+        """Return the live state: the exact silence of each sensor, and the recommended sensors."""
         times = [(each.since, each.last, each.away, each.unanswered) for each in self._sensors]
         return LiveReports(times, list(self._arms), self._since, self._latest, self._listening)
 

@@ -11,9 +11,9 @@ WHOLE_NUMBERS = (int, bool, list[int])  # types of attributes that are stored as
 
 
 def arrays_of(prefix: str, sensors: Sequence[Any]) -> dict[str, NDArray[Any]]:
-    """Return one array for each attribute of `sensors`, the dataclass objects of M sensors.
+    """Return a dict of arrays, one for each attribute of the M dataclass objects in `sensors`.
 
-    The first axis of an array has the length M; the keys are the attributes' names after `prefix`.
+    The first axis of each array has the length M. Each key is `prefix` and the attribute's name.
     """
     return {
         prefix + each.name: np.array(
@@ -25,7 +25,7 @@ def arrays_of(prefix: str, sensors: Sequence[Any]) -> dict[str, NDArray[Any]]:
 
 
 def load_arrays(prefix: str, sensors: Sequence[Any], arrays: dict[str, Any]) -> None:
-    """Set the attributes of all `sensors` to the values of checked arrays, as of `arrays_of`."""
+    """Set the attributes of all `sensors` from checked arrays, which `arrays_of` has returned."""
     for each in fields(sensors[0]):
         for sensor, value in zip(sensors, arrays[prefix + each.name].tolist(), strict=True):
             setattr(sensor, each.name, value)

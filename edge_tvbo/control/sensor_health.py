@@ -61,7 +61,8 @@ class SensorHealth:
     Parameters
     ----------
     ignored : IgnoredSensors
-        The ignored ones of M sensors, which are not eligible, and never count as unresponsive.
+        The ignored sensors of the field, which has M sensors. Ignored sensors are not eligible, and
+        never count as unresponsive.
     max_backoff : int
         Maximum number of intervals for which a sensor is backed off.
 
@@ -99,7 +100,7 @@ class SensorHealth:
         sensor.retry = interval + 1 + pause
 
     def mark_replied(self, arm: int) -> None:
-        """Count a reply in the health of `arm`; time-outs just before it count as lost replies."""
+        """Count a reply in the health of `arm`; the time-outs before it count as lost replies."""
         sensor = self._sensors[arm]
         fade = (1.0 - 1.0 / REMEMBERED_REPLIES) ** (sensor.timeouts + 1)
         sensor.replies = fade * sensor.replies + 1.0
@@ -187,7 +188,7 @@ class SensorHealth:
         self._turn = arm
 
     def unresponsive(self, sensors: tuple[str, ...]) -> list[str]:
-        """Return, from the health of all sensors, the names of the unresponsive ones."""
+        """Return the names of the unresponsive sensors; `sensors` contains the names of all."""
         return [name for name, each in zip(sensors, self._sensors, strict=True) if each.misses]
 
     def snapshot(self) -> dict[str, Any]:
@@ -231,11 +232,12 @@ class SensorHealth:
 def retry_after(before: int, interval: int, retry: int, ratio: float, max_backoff: int) -> int:
     """Return the first interval after a back-off that was running at a restart or reload.
 
-    `before` is the last interval before the restart, and `retry` is the first interval after the
-    back-off, counted in intervals of the former length. The numbers above `before`, up to
-    `interval`, are skipped. One former interval lasts `ratio` present intervals. The back-off ends
-    at the same time as without the restart, rounded up to whole intervals. However, it lasts for at
-    most `max_backoff` more intervals.
+    The last interval before the restart has the number `before`. The next numbers, up to
+    `interval`, are skipped. In intervals of the former length, `retry` is the first interval after
+    the back-off. One former interval lasts `ratio` present intervals.
+
+    The back-off ends at the same time as without the restart, rounded up to whole intervals.
+    However, it lasts for at most `max_backoff` more intervals.
 
     >>> retry_after(99, 99, 103, ratio=10.0, max_backoff=64)
     130

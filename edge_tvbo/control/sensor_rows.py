@@ -71,7 +71,7 @@ class SensorRows:
         return picked
 
     def pick_readings(self, held: ControllerState) -> ControllerState:
-        """Return `held`, in which each list of last readings has one entry per current sensor.
+        """Return the state `held`, whose lists then have one entry for each present sensor.
 
         Raises `SnapshotError` if `held` does not have a row for each sensor of the snapshot.
         """

@@ -9,7 +9,7 @@ from edge_tvbo.models.snapshot import State, read_bytes, read_count, read_names,
 
 
 class StoredField(msgspec.Struct, frozen=True):
-    """The checked values of a field's snapshot, without those of the field state's parts.
+    """The checked values of a field's snapshot that concern the field as a whole.
 
     A value that an old version did not store is None, 0, False or "".
     """
@@ -31,7 +31,7 @@ class StoredField(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, state: State, sensors: int) -> "StoredField":
-        """Return the values in the `state` of a field with the number `sensors` of sensors.
+        """Return the values in the `state` of a field; `sensors` is the number of its sensors.
 
         Raises `SnapshotError` for invalid values.
         """

@@ -184,7 +184,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sensor_names(self) -> Mapping[str, str]:
-        """Display names of the controller's sensors, by id; sensors without a name are left out."""
+        """Mapping from the controller's sensor ids to display names, for sensors with a name."""
         return {}
 
     @property

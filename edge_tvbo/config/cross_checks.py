@@ -18,7 +18,7 @@ RESERVED = ("cmd", "health", "response", "status")  # topic levels of the daemon
 
 
 def cross_check(good: Values, base: Path, payloads: Collection[str] | None, report: Report) -> None:
-    """Check the settings `good` against each other, and add the missing defaults to `good`.
+    """Check the valid settings, `good`, against each other; add their missing defaults.
 
     Model files and kernels are checked by `check_priors` instead.
 

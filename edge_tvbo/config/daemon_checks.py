@@ -80,7 +80,7 @@ def check_metrics(metrics: Values, base: Path, report: Report) -> None:
 
 
 def check_state(state: Values, base: Path, report: Report) -> None:
-    """Check the state directory, and make its path relative to `base`."""
+    """Check the state directory, and prepend the directory `base` to a relative path."""
     if state.get("history") and state.get("dir") == "":
         report.add(
             ("state", "history"),

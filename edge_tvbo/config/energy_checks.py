@@ -77,8 +77,8 @@ def _warn_of_unaffordable(
 ) -> None:
     """Warn of sensors whose activation costs more than the whole budget of the field.
 
-    `costs` contains the cost of an activation, by sensor. Sensors with a budget of 0 are left out,
-    because the user wants them never to be activated.
+    `costs` maps each sensor to the cost of its activation. There is no warning for sensors with a
+    budget of 0, because the user wants them never to be activated.
     """
     budget, key = energy["field_budget"], (*path, "field_budget")
     never = [sensor for sensor, cost in costs.items() if budget is not None and budget < cost]

@@ -33,7 +33,7 @@ _FORMS = "${NAME}, ${NAME:-default}, ${NAME:?message}; for the characters ${ the
 
 
 def variables(environ: Mapping[str, str]) -> dict[KeyPath, str]:
-    """Return the names of the environment variables that override settings, by key path.
+    """Return a dict that maps key paths of settings to the environment variables that set them.
 
     >>> variables({"EDGE_TVBO__MQTT__HOST": "lan", "HOME": "/root"})
     {('mqtt', 'host'): 'EDGE_TVBO__MQTT__HOST'}

@@ -338,10 +338,10 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def activation_interval_s(self) -> float | None:
-        """Time between two activations of the field, in s, if each interval has an activation.
+        """Time between two activations of the field, in s; None if it is unknown.
 
-        The time is None if the mode is not "live", if the interval is "on-reading", or if there is
-        an energy budget. In these cases, it is unknown when the next reading arrives.
+        It is unknown if the mode is not "live", if the interval is "on-reading", or if an energy
+        budget can leave an interval without an activation.
         """
         if self.activate.mode != "live" or (self.energy and self.energy.limits_activations):
             return None
@@ -367,9 +367,9 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def sensor_names(self) -> Mapping[str, str]:
-        """Display names of the field's sensors, by id; sensors without a name are left out.
+        """Mapping from the field's sensor ids to display names, for sensors with a name.
 
-        A name that several sensors have is left out too, because it would not distinguish them.
+        A name that several sensors have is left out, because it would not distinguish them.
         """
         shown = Counter(self.names.get(sensor, sensor) for sensor in self.sensors)
         return {sensor: name for sensor, name in self.names.items() if shown[name] == 1}

@@ -26,7 +26,7 @@ def wrong_unit(name: str, unit: str) -> str:
     """Return what is wrong with the `unit` of the field `name`; "" if nothing is known to be wrong.
 
     A unit is wrong if the field has the name of a known quantity, and only other known quantities
-    have this unit. An unknown unit may be another name of a unit.
+    have this unit. An unknown unit is not wrong: it may be another name of a correct unit.
 
     >>> print(wrong_unit("temperature", "hPa"))
     is "hPa", a unit of pressure; the units of temperature are °C, °F and K

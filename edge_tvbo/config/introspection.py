@@ -61,7 +61,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 def settings_of(kind: type[msgspec.Struct]) -> dict[str, Setting]:
-    """Return a dict of the settings that a struct of the configuration declares, by name."""
+    """Return a dict that maps names to the settings that a struct of the configuration declares."""
     return _introspect(kind)[0]
 
 
@@ -104,16 +104,17 @@ def description_of(kind: type[msgspec.Struct]) -> str:
 
 
 def policy_parameters() -> dict[str, Setting]:
-    """Return the declared parameters of all built-in policies, by the name of the parameter."""
+    """Return a dict that maps names to the declared parameters of all built-in policies."""
     structs: tuple[type[PolicySettings], ...] = (*BUILT_IN, PolicySettings)
     return {name: one for kind in structs for name, one in settings_of(kind).items()}
 
 
 @cache
 def _introspect(kind: type[msgspec.Struct]) -> tuple[dict[str, Setting], Setting | None]:
-    """Return the settings of a struct by name, and the setting that collects unknown keys, if any.
+    """Return the settings of a struct, and the setting that collects unknown keys, or None.
 
-    The result is cached because structs never change.
+    The settings are in a dict, which maps names to settings. The result is cached because structs
+    never change.
     """
     if issubclass(kind, PolicySettings):
         every = [_policy_name(kind), *map(_setting, parameters_of(kind))]

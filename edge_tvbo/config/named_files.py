@@ -16,7 +16,10 @@ def is_readable(file: Path, key: KeyPath, report: Report) -> bool:
 
 
 def text_of(file: Path, key: KeyPath, report: Report) -> str | None:
-    """Return the text of `file`, which the setting `key` names; report an error and return None."""
+    """Return the text of `file`, which the setting `key` names; None if it cannot be read.
+
+    In this case, the error is added to `report`.
+    """
     try:
         return file.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:

@@ -76,7 +76,7 @@ def read_table(kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: R
 
 
 def build(kind: type[msgspec.Struct], good: Values) -> Any:
-    """Return an instance of the struct `kind`; the reader has checked its values, `good`."""
+    """Return an instance of the struct `kind` with the values `good`, which have been checked."""
     known = settings_of(kind)
     attributes = {each.encode_name: each.name for each in msgspec.structs.fields(kind)}
     return kind(
@@ -136,7 +136,7 @@ def _value(setting: Setting, value: Any, path: KeyPath, report: Report) -> Any:
 
 
 def accepts(setting: Setting, value: Any) -> bool:
-    """Return whether the reader accepts `value`, which is not a table, as a value of `setting`."""
+    """Return whether the reader accepts `value` for `setting`; `value` must not be a table."""
     try:
         _plain(setting, value)
     except (ValueError, OverflowError):

@@ -28,7 +28,7 @@ class _Listed(NamedTuple):
 def of_sensors(
     source: object, base: Path, sensors: Sequence[str], path: KeyPath, report: Report
 ) -> dict[str, Position]:
-    """Return the position of each sensor, by its id; report invalid and missing positions.
+    """Return a dict that maps sensor ids to positions; report invalid and missing positions.
 
     A sensor whose id ends in a number, such as `mote-1`, can be listed by this number, `1`, unless
     another sensor has the same number, as its id or at the end of its id. If a file lists both
@@ -68,10 +68,10 @@ def _numbers(sensors: Sequence[str]) -> dict[str, str]:
 
 
 def _shared_number(missing: Sequence[str], known: Collection[str]) -> str:
-    """Return a hint if a `missing` sensor is listed only by its number; otherwise "".
+    """Return a hint if a position is listed under a number that several sensors have; otherwise "".
 
-    The number is the end of the sensor's id. The sensor has no position, because another sensor
-    has the same number.
+    The number is the end of the id of a sensor in `missing`. This sensor has no position, because
+    the number is also that of another sensor.
     """
     for sensor in missing:
         if (found := _NUMBERED.fullmatch(sensor)) and found[1] in known:

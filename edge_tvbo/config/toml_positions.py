@@ -20,7 +20,7 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
 def key_places(text: str) -> dict[KeyPath, Place]:
-    """Return the place of each key, table and array item of a TOML text, by key path.
+    """Return a dict that maps key paths to places in a TOML text: of keys, tables and array items.
 
     >>> for key, place in key_places("[b]; c.d = 1".replace(";", chr(10))).items():
     ...     print(".".join(key), place.line, place.column)
@@ -92,7 +92,7 @@ class _Scanner:
         return raw
 
     def _note(self, path: KeyPath, parts: list[str], place: Place) -> KeyPath:
-        """Store the place of each of the TOML keys `parts`; return `path` extended by these keys.
+        """Store the place of each TOML key in `parts`; return `path` extended with these keys.
 
         If a key is an array of tables, the returned path contains the index of the newest table.
         """

@@ -1,4 +1,4 @@
-"""Types of MQTT topics, and of the texts in them: the names of sensors, and payloads of commands.
+"""Types of MQTT topics, of the sensor names in topics, and of the payloads of commands.
 
 The parsers follow the same rules as those in `field_types`.
 """
@@ -16,7 +16,7 @@ _LONG_NAME = "x" * MAX_NAME_LENGTH
 
 
 def _topic(value: object) -> str:
-    """Check the MQTT topic in a setting by the rules for all topics; return it unchanged."""
+    """Check the MQTT topic in a setting with the rules for all topics; return it unchanged."""
     if not isinstance(value, str):
         raise ValueError
     if any(c in value for c in "+#"):

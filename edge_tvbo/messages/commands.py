@@ -10,7 +10,7 @@ import msgspec
 
 from edge_tvbo.messages.documents import Decision, Notice
 
-MIN_REPLY_SHARE = 0.5  # before this share of the timeout, a time-out is not the sensor's fault
+MIN_REPLY_SHARE = 0.5  # of the timeout; if a sensor had less time, a time-out is not its fault
 
 
 class Activate(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class Activate(msgspec.Struct, frozen=True):
 
     @property
     def valid_s(self) -> float:
-        """For how long the command to activate the sensor can be sent, in s.
+        """Time in which the command to activate the sensor can be sent, in s.
 
         If the command is sent later, too little time is left for the reply.
         """

@@ -20,7 +20,7 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
 def key_places(text: str) -> dict[KeyPath, Place]:
-    """Return a dict that maps key paths to places in a TOML text: of keys, tables and array items.
+    """Return a dict that maps the path of each key, table and array item of a text to its place.
 
     >>> for key, place in key_places("[b]; c.d = 1".replace(";", chr(10))).items():
     ...     print(".".join(key), place.line, place.column)

@@ -26,7 +26,7 @@ MAX_EXPLAINED = 5  # ineligible sensors that texts name; further sensors are cou
 COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bounds were compared
 OF_MODELS = (*COMPARED, Reason.WARMUP)  # reasons that only the text of a policy with a model states
 LOG_SCALE = "the model works on a log scale, so estimates are medians"
-WIDTH_DECIMALS = 4  # decimals of the bound's width in a decision; bounds have far fewer
+WIDTH_DECIMALS = 4  # of the bound's width in a decision; the bounds are rounded more coarsely
 
 
 class RunnerUp(NamedTuple):

@@ -51,7 +51,7 @@ SILENT_FACTOR = 3.0  # a sensor is silent after this many times its longest usua
 USUAL_DEVIATIONS = 4.0  # a time is usual up to this many mean deviations above the mean
 MIN_TIMES = 4  # times between readings that must be known before they are used
 UNANSWERED_INTERVALS = 6.0  # recommended intervals before a sensor with few known times is silent
-OVERDUE_FACTOR = 12.0  # such a sensor is also silent for this many usual times of other sensors
+OVERDUE_FACTOR = 12.0  # its silence must also be this many usual times of the other sensors
 MAX_AWAY_SHARE = 0.1  # largest share of a learned time that may be left out
 REMEMBERED_TIMES = 32  # times between readings that the mean and the deviation remember
 

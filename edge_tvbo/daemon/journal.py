@@ -142,7 +142,7 @@ class EventBuffer:
 
 
 def document_id(document: bytes) -> bytes:
-    """Return the id of a document, which each entry of its journal contains."""
+    """Return the id of a document; each entry of its journal contains this id."""
     return sha256(document).digest()
 
 

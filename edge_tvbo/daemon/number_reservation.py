@@ -74,8 +74,8 @@ class NumberReservation:
     def cancel(self) -> None:
         """Cancel the reservation: until the next call of `reserve`, `is_used_up` returns False.
 
-        This is called if a checkpoint could not be stored. The next attempt is due at a certain
-        time, whatever numbers are used until then.
+        A checkpoint could not be stored. The next attempt is due at a certain time, whatever
+        numbers are used until then.
         """
         self._ends = {}
 

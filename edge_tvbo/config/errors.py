@@ -1,5 +1,7 @@
 """Configuration errors: one exception contains all mistakes, each with its file, line and code."""
 
+import os
+import pwd
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -248,6 +250,8 @@ def unreadable(error: Exception) -> str:
     match error:
         case FileNotFoundError():
             return "does not exist; paths are relative to the directory of the configuration"
+        case PermissionError(strerror=str(reason)):
+            return f"cannot be read: {reason}; the user {_user()} needs the permission to read it"
         case OSError(strerror=str(reason)):
             return f"cannot be read: {reason}"
         case UnicodeDecodeError():
@@ -259,3 +263,12 @@ def unreadable(error: Exception) -> str:
             )
         case _:
             return "cannot be read"
+
+
+def _user() -> str:
+    """Return the name of the user of this process, or the user's number if there is no name."""
+    number = os.geteuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)

@@ -191,6 +191,8 @@ def _text(path: Path) -> str:
         data = path.read_bytes()
     except FileNotFoundError:
         raise _no_file(path, f"there is no such file; {_EXAMPLE}") from None
+    except PermissionError as error:
+        raise _no_file(path, f"the file {unreadable(error)}") from None
     except (OSError, ValueError) as error:
         raise _no_file(path, f"the file {unreadable(error)}; {_EXAMPLE}") from None
     try:

@@ -810,6 +810,32 @@ def test_a_file_without_read_permission_is_reported(tmp_path):
         loader.load(path)
 
 
+@pytest.mark.parametrize("name", ["config.toml", "mqtt.password"])
+def test_an_error_names_the_user_who_must_be_allowed_to_read_the_file(tmp_path, monkeypatch, name):
+    """The daemon runs as another user than root, who wrote the file and checked it."""
+    path = tmp_path / "config.toml"
+    path.write_text(
+        PLAIN.replace("[mqtt]", '[mqtt]\nusername = "u"\npassword_file = "mqtt.password"')
+    )
+    (tmp_path / "mqtt.password").write_text("secret")
+    may_open = Path.open
+
+    def refuse(file, *arguments, **options):
+        if file.name == name:
+            raise PermissionError(13, "Permission denied", str(file))
+        return may_open(file, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    with pytest.raises(loader.ConfigErrors) as caught:
+        loader.load(path)
+
+    (error,) = str(caught.value).splitlines()
+    says = "cannot be read: Permission denied; the user root needs the permission to read it ["
+    assert says in error
+
+
 @pytest.mark.parametrize("text", ["10", "s", "-1s", "1e3s", "1m", "1 month", "", "1..5s", "١s"])
 def test_an_invalid_duration_is_rejected(text):
     with pytest.raises(ConfigError, match="is not a duration"):

@@ -10,7 +10,13 @@ import click
 
 from edge_tvbo.cli.backtests import trainable_recording
 from edge_tvbo.cli.daemon_state import history_reader
-from edge_tvbo.cli.options import NumberRange, WholeNumberRange, data_dir_option, given_options
+from edge_tvbo.cli.options import (
+    CONFIG_FILE,
+    NumberRange,
+    WholeNumberRange,
+    data_dir_option,
+    given_options,
+)
 from edge_tvbo.cli.output import print_warnings, progress
 from edge_tvbo.cli.recordings import data_source
 from edge_tvbo.cli.status import MAX_MISSING_REPORTS
@@ -50,7 +56,7 @@ def _host_names(
 
 
 @click.command()
-@click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.argument("config", required=False, type=CONFIG_FILE)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",

@@ -98,7 +98,10 @@ def all_of(*options: Option) -> Option:
     return add
 
 
-config_argument = click.argument("config", type=click.Path(path_type=Path))
+# If a configuration cannot be read, its loader reports that: `run` needs another exit status than
+# that of an invalid argument.
+CONFIG_FILE = click.Path(path_type=Path, readable=False)
+config_argument = click.argument("config", type=CONFIG_FILE)
 gaps_option = click.option(
     "--gaps",
     type=click.Choice(["filled", "silent"]),

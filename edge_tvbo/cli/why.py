@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_tvbo.cli.daemon_state import history_reader, retained_state, span_text
-from edge_tvbo.cli.options import WholeNumberRange, json_option
+from edge_tvbo.cli.options import CONFIG_FILE, WholeNumberRange, json_option
 from edge_tvbo.cli.output import print_json, printable
 from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.errors import ConfigError, DataError, LinkError
@@ -61,7 +61,7 @@ class _Interval(WholeNumberRange):
 
 
 @click.command(context_settings={"ignore_unknown_options": True})  # such as -2
-@click.argument("config", type=click.Path(path_type=Path), callback=_file)
+@click.argument("config", type=CONFIG_FILE, callback=_file)
 @click.argument("interval", type=_Interval(-(2**53), 2**53, example=-1), required=False)
 @click.option("--field", help="Name of a field; by default all.")
 @json_option

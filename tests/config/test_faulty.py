@@ -3,6 +3,7 @@
 `faulty/cases.toml` describes the mistakes.
 """
 
+import os
 import re
 import tomllib
 from contextlib import suppress
@@ -94,6 +95,25 @@ def test_check_finds_the_mistake_and_run_prints_the_same(case, tmp_path):
     assert matching, printed
     assert "edge_tvbo.sock" not in printed and "Traceback" not in printed
     assert printed_by("run", path, status=EX_CONFIG).splitlines() == printed.splitlines()
+
+
+def test_the_user_of_the_daemon_is_named_if_the_file_cannot_be_read(tmp_path, monkeypatch):
+    """The status of `run` is 78: after 2, systemd would restart the daemon for ever."""
+    path = tmp_path / "my.toml"
+    path.write_text(BASE)
+    may_open = Path.open
+
+    def refuse(file, *arguments, **options):
+        if file == path:
+            raise PermissionError(13, "Permission denied", str(file))
+        return may_open(file, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "access", lambda file, mode, **_: Path(file) != path)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    says = "the file cannot be read: Permission denied; the user root needs the permission"
+    for name, status in (("run", EX_CONFIG), ("check", 2), ("status", 2), ("why", 2)):
+        assert says in printed_by(name, path, status=status)
 
 
 # --- what `check` accepts -----------------------------------------------------------------------

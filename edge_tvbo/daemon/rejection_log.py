@@ -45,7 +45,8 @@ WARN_HINTS = {
     " together; use a simpler `value` under reading, or let the sensor send fewer messages",
     "too-deep": "the payload is nested too deeply; check what the sensor sends",
     "too-large": "the payload is longer than max_payload; check the sensor, or raise max_payload",
-    "unknown-sensor": "the sensor is not listed in `sensors`; add it, or use a narrower topic",
+    "unknown-sensor": "the sensor is not listed in `sensors`; add it, or use a narrower topic. If"
+    " the sensor does not belong to the field, no action is needed",
     "wrong-unit": "the value is in another unit; check `unit` under reading, or change the unit"
     " that the sensor sends",
 }

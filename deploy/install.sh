@@ -182,7 +182,8 @@ next_steps() {
     if [ "$mosquitto" = yes ]; then
         say "Give edge-tvbo, and each sensor, a login:"
         say "    mosquitto_passwd /etc/mosquitto/passwords edge-tvbo && systemctl restart mosquitto"
-        say "and write the first password to $etc/mqtt.password."
+        say "and write the first password to $etc/mqtt.password. /etc/mosquitto/acl has the rules for the"
+        say "topics of the example; for other topics, change them, as deploy/README.md says."
     fi
     if systemd_runs && systemctl is-active --quiet edge-tvbo; then
         say "Upgraded. To see its state:  systemctl status edge-tvbo"

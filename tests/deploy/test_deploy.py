@@ -479,6 +479,20 @@ def test_a_restored_password_is_readable_for_the_group_of_the_daemon(tmp_path):
     assert done.stdout.decode() == f"chgrp edge-tvbo {tmp_path}/watcher.password\n"
 
 
+def test_the_rules_of_the_broker_can_be_changed_to_another_instance(tmp_path):
+    page = (DEPLOY / "README.md").read_text()
+    command = re.search(r"^    (sed -i .*) /etc/mosquitto/acl$", page, re.MULTILINE)[1]
+    acl = tmp_path / "acl"
+    shutil.copy(DEPLOY / "acl", acl)
+
+    subprocess.run(["sh", "-c", f"{command} {acl}"], check=True)
+
+    rules = [each for each in acl.read_text().splitlines() if not each.startswith("#")]
+    assert [each for each in rules if "lab" in each] == []
+    assert "topic read edge_tvbo/edge/cmd/+" in rules
+    assert "topic readwrite homeassistant/device/edge_tvbo_edge/config" in rules
+
+
 def test_the_installation_has_five_commands_and_names_existing_files():
     text = (DEPLOY / "README.md").read_text()
     first = re.search(r"(?:^    .*\n)+", text, re.MULTILINE)[0].splitlines()

@@ -14,7 +14,7 @@ from edge_tvbo.messages.payloads import Activation, DetectedSensor, PayloadCodec
 from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH, is_usable_name
 from edge_tvbo.setup.announced_units import AnnouncedUnits
 from edge_tvbo.setup.json_objects import MAX_PAYLOAD, decode_object, quantity_paths
-from edge_tvbo.setup.quantities import GENERIC, NOT_CURRENT, quantity_of
+from edge_tvbo.setup.quantities import GENERIC, NOT_CURRENT, QUANTITIES, quantity_of
 from edge_tvbo.setup.sensor_groups import (
     PLACEHOLDER,
     SensorGroup,
@@ -259,6 +259,25 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
         yield "json", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), paths)
     elif above and quantity_of(above[-1]) and _may_name_sensor(last):
         yield "number", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), ())
+    elif last == "state" and above[-2:-1] == ["sensor"]:
+        yield from _states_of_home_assistant("/".join(above[:-1]), above[-1])
+
+
+def _states_of_home_assistant(base: str, entity: str) -> Iterator[tuple[str, DetectedSensor]]:
+    """Yield the sensor of a state that Home Assistant publishes (statestream).
+
+    The name of the entity consists of the names of the sensor and of a known quantity.
+
+    >>> for payload, seen in _states_of_home_assistant("ha/sensor", "hall_temperature"):
+    ...     print(payload, seen.sensor, seen.topic)
+    number hall ha/sensor/{sensor}_temperature/state
+    """
+    if not known_quantity_in(f"{base}/{entity}", None):  # such as the temperature of a processor
+        return
+    for word in QUANTITIES:
+        sensor = entity.removesuffix(f"_{word}")
+        if sensor != entity:
+            yield "number", DetectedSensor(sensor, f"{base}/{PLACEHOLDER}_{word}/state", ())
 
 
 def _may_name_sensor(level: str) -> bool:

@@ -217,9 +217,34 @@ def test_a_topic_with_the_events_of_several_sensors_is_not_a_sensor():
 def test_states_of_home_assistant_are_not_taken_for_a_node_of_esphome():
     """Home Assistant's statestream publishes all of its sensors below one prefix."""
     found = discovery()
-    for topic in ("homeassistant/sensor/hall_temperature/state", "ha/homeassistant/sensor/t/state"):
+    unknown = ("homeassistant/sensor/temperature/state", "ha/homeassistant/sensor/t/state")
+    for topic in ("homeassistant/sensor/hall_temperature/state", *unknown):
         found.add_message(topic, b"21.3")
-    assert (found.groups(), len(found.unknown)) == ([], 2)
+    (group,) = found.groups()
+    assert (group.integration, list(found.unknown)) == ("number", [*unknown])
+
+
+def test_states_of_home_assistant_are_sensors_of_the_quantity_that_their_names_end_with():
+    found = discovery()
+    for name, value in (
+        ("hall_temperature", b"21.3"),
+        ("attic_temperature", b"17.9"),
+        ("hall_humidity", b"48"),
+        ("cpu_temperature", b"61"),
+        ("porch_temperature", b"unavailable"),
+        ("hall_battery", b"97"),
+        ("", b"3"),
+        ("_temperature", b"21.0"),
+    ):
+        found.add_message(f"homeassistant/sensor/{name}/state", value)
+        found.add_message(f"homeassistant/sensor/{name}/friendly_name", b'"Hall"')
+
+    temperature, humidity = found.groups()
+    assert temperature.topic == "homeassistant/sensor/{sensor}_temperature/state"
+    assert temperature.readings == {"attic": 17.9, "hall": 21.3}
+    assert temperature.quantity.name == "temperature"
+    assert humidity.topic == "homeassistant/sensor/{sensor}_humidity/state"
+    assert humidity.readings == {"hall": 48.0}
 
 
 def test_a_node_of_esphome_may_have_a_prefix_of_two_levels():

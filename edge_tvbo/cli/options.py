@@ -284,9 +284,7 @@ recording_options = all_of(
 )
 # The argument CONFIG or CSV, and the options for the user's own readings:
 own_readings_options = all_of(
-    click.argument(
-        "config", type=click.Path(path_type=Path), required=False, metavar="[CONFIG|CSV]"
-    ),
+    click.argument("config", type=CONFIG_FILE, required=False, metavar="[CONFIG|CSV]"),
     click.option("--field", help="Field to use, if CONFIG has several fields."),
     from_option,
     to_option,

@@ -112,8 +112,9 @@ def test_the_user_of_the_daemon_is_named_if_the_file_cannot_be_read(tmp_path, mo
     monkeypatch.setattr(os, "access", lambda file, mode, **_: Path(file) != path)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     says = "the file cannot be read: Permission denied; the user root needs the permission"
-    for name, status in (("run", EX_CONFIG), ("check", 2), ("status", 2), ("why", 2)):
-        assert says in printed_by(name, path, status=status)
+    assert says in printed_by("run", path, status=EX_CONFIG)
+    for name in ("check", "status", "why", "dashboard", "fit"):
+        assert says in printed_by(name, path, status=2)
 
 
 # --- what `check` accepts -----------------------------------------------------------------------

@@ -38,7 +38,7 @@ GENERIC = ("value", "state", "degrees", "celsius")  # words that may follow the 
 # Words for values that are no current reading, although they belong to a quantity:
 NOT_CURRENT = {"min", "max", "mean", "average", "avg", "raw", "target", "setpoint", "forecast"}
 MAX_WORD_LENGTH = 64  # a word with more characters is not a quantity
-INSIDE = {"internal", "cpu"}  # words for the temperature inside a device
+INSIDE = {"internal", "cpu", "device", "processor"}  # words for the temperature inside a device
 
 
 def quantity_of(word: str) -> Quantity | None:

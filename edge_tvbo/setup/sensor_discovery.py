@@ -14,7 +14,7 @@ from edge_tvbo.messages.payloads import Activation, DetectedSensor, PayloadCodec
 from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH, is_usable_name
 from edge_tvbo.setup.announced_units import AnnouncedUnits
 from edge_tvbo.setup.json_objects import MAX_PAYLOAD, decode_object, quantity_paths
-from edge_tvbo.setup.quantities import GENERIC, NOT_CURRENT, QUANTITIES, quantity_of
+from edge_tvbo.setup.quantities import GENERIC, INSIDE, NOT_CURRENT, QUANTITIES, quantity_of
 from edge_tvbo.setup.sensor_groups import (
     PLACEHOLDER,
     SensorGroup,
@@ -272,11 +272,10 @@ def _states_of_home_assistant(base: str, entity: str) -> Iterator[tuple[str, Det
     ...     print(payload, seen.sensor, seen.topic)
     number hall ha/sensor/{sensor}_temperature/state
     """
-    if not known_quantity_in(f"{base}/{entity}", None):  # such as the temperature of a processor
-        return
     for word in QUANTITIES:
         sensor = entity.removesuffix(f"_{word}")
-        if sensor != entity:
+        words = sensor.split("_")
+        if sensor != entity and words[-1] not in NOT_CURRENT and INSIDE.isdisjoint(words):
             yield "number", DetectedSensor(sensor, f"{base}/{PLACEHOLDER}_{word}/state", ())
 
 

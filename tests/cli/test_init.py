@@ -250,6 +250,16 @@ def test_states_of_home_assistant_are_sensors_of_the_quantity_that_their_names_e
     assert humidity.readings == {"hall": 48.0}
 
 
+@pytest.mark.parametrize(
+    "name, quantity", [("office_carbon_dioxide", "co2"), ("office_pm2_5", "pm25")]
+)
+def test_the_names_that_home_assistant_gives_to_quantities_are_known(name, quantity):
+    found = discovery()
+    found.add_message(f"homeassistant/sensor/{name}/state", b"415")
+    (group,) = found.groups()
+    assert (group.quantity.name, list(group.readings)) == (quantity, ["office"])
+
+
 def test_a_node_of_esphome_may_have_a_prefix_of_two_levels():
     found = discovery()
     for node in ("hall", "attic"):

@@ -32,8 +32,8 @@ WARN_HINTS = {
     "no-energy": "the energy budget of the sensor or of the field, or the sensor's battery, does"
     " not allow the activation; raise the budget, or wait",
     "non-finite": "the value is NaN or infinite; check the sensor",
-    "not-a-number": "the value is not a number. If it is null, the device has no value at present;"
-    " otherwise check `value` and `payload` under reading",
+    "not-a-number": "the value is not a number. If it is null, unavailable or unknown, the device"
+    " has no value at present; otherwise check `value` and `payload` under reading",
     "not-senml": "the payload is not SenML; check `payload` under reading",
     "not-json": "the payload is not JSON; check `payload` under reading",
     "not-understood": "the SenML document uses a version or an extension of SenML that is not"
@@ -45,8 +45,9 @@ WARN_HINTS = {
     " together; use a simpler `value` under reading, or let the sensor send fewer messages",
     "too-deep": "the payload is nested too deeply; check what the sensor sends",
     "too-large": "the payload is longer than max_payload; check the sensor, or raise max_payload",
-    "unknown-sensor": "the sensor is not listed in `sensors`; add it, or use a narrower topic. If"
-    " the sensor does not belong to the field, no action is needed",
+    "unknown-sensor": "the sensor is not listed in `sensors`. If it belongs to the field, add it;"
+    " otherwise no action is needed. `edge-tvbo check --connect --listen 60s CONFIG` names all"
+    " such sensors that send a reading",
     "wrong-unit": "the value is in another unit; check `unit` under reading, or change the unit"
     " that the sensor sends",
 }

@@ -67,6 +67,7 @@ async def _run_session(
                     publish(changes)
             if session.state is SessionState.CONNECTED and not subscribed:
                 subscribed = True
+                publish(state.forget_alerts())
                 session.subscribe(state.topics)
             if session.granted is not None and not state.connections().broker.online:
                 if refusal := _refusal(state.topics, session):

@@ -139,6 +139,19 @@ class DashboardState:
             why = f"{_detail(error)}; update the dashboard if the daemon is newer"
             return self._reject(topic, why)
 
+    def forget_alerts(self) -> list[SseEvent]:
+        """Remove the alerts from the dashboard's state; return the events for the pages.
+
+        After each subscription, the broker sends the alerts that it retains. It does not say that
+        an alert was cleared while the dashboard was not connected.
+        """
+        events: list[SseEvent] = []
+        for name, field in self.fields.items():
+            if field.alert:
+                field.clear("alert")
+                events.append(("field", {"field": name, **field.changed_by("alert")}))
+        return events
+
     def broker_connected(self) -> list[SseEvent]:
         """Store that the dashboard is connected to the broker; return the events for the pages."""
         return self._set_broker(online=True)

@@ -9,6 +9,7 @@ import struct
 import threading
 from contextlib import closing
 
+import msgspec
 import pytest
 from edge_tvbo_adapters.dashboard import live, server
 from edge_tvbo_adapters.dashboard.content import DashboardContent
@@ -18,6 +19,7 @@ from edge_tvbo_adapters.dashboard.state import DashboardState
 from starlette.applications import Starlette
 
 from edge_tvbo.config.mqtt_settings import Mqtt
+from edge_tvbo.messages.documents import Alert
 
 SCOPE = {  # of a request for the events, as uvicorn describes it
     "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "method": "GET",
@@ -147,29 +149,54 @@ class PartlyRefusingBroker:
         self._server.close()
 
 
-@pytest.mark.parametrize(("refused", "online"), [(8, False), (1, True)])
-def test_a_refused_subscription_is_logged_and_shown(refused, online, caplog):
-    state = DashboardState("lab", {"heat": DashboardField(("a",), "°C", "max", 60.0, None)})
-    assert len(state.topics) == 8
-    seen = []
+def listen_until_connected(state, broker):
+    """Return all events that `live.listen` publishes until it publishes its connection."""
+    published = []
 
-    async def run(port):
+    async def run():
         shown = asyncio.Event()
 
         def publish(events):
-            seen.append(state.connections().broker)
-            shown.set()
+            published.extend(events)
+            if any(name == "connections" for name, _ in events):
+                shown.set()
 
-        task = asyncio.create_task(live.listen(Mqtt(port=port), "lab", state, publish))
+        task = asyncio.create_task(live.listen(Mqtt(port=broker.port), "lab", state, publish))
         await shown.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    with closing(PartlyRefusingBroker(refused)) as broker:
-        asyncio.run(asyncio.wait_for(run(broker.port), 30))
+    asyncio.run(asyncio.wait_for(run(), 30))
+    return published
 
-    assert seen[0].online == online
+
+def state_of_one_field():
+    return DashboardState("lab", {"heat": DashboardField(("a",), "°C", "max", 60.0, None)})
+
+
+@pytest.mark.parametrize(("refused", "online"), [(8, False), (1, True)])
+def test_a_refused_subscription_is_logged_and_shown(refused, online, caplog):
+    state = state_of_one_field()
+    assert len(state.topics) == 8
+
+    with closing(PartlyRefusingBroker(refused)) as broker:
+        *_, (_, shown) = listen_until_connected(state, broker)
+
+    assert shown.broker.online == online
     first = "heat/event; allow them in its ACL" if online else "status, "
     assert f"the broker refuses subscriptions to edge_tvbo/lab/{first}" in caplog.text
     if not online:
-        assert "refuses the dashboard" in seen[0].reason
+        assert "refuses the dashboard" in shown.broker.reason
+
+
+def test_an_alert_that_was_cleared_while_the_dashboard_was_away_is_not_shown():
+    """The broker sends the documents that it retains, and nothing on a cleared topic."""
+    state = state_of_one_field()
+    alert = Alert("", True, None, 30.0, 29.5, "a", 35.0, 0.1, 1.0, {}, "°C", "hot")
+    state.process("edge_tvbo/lab/heat/alert", msgspec.json.encode(alert))
+
+    with closing(PartlyRefusingBroker(0)) as broker:
+        published = listen_until_connected(state, broker)
+
+    assert state.view().fields["heat"].alert is None
+    assert [each["alert"] for name, each in published if name == "field"] == [None]

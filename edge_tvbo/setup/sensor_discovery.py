@@ -266,7 +266,8 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
 def _states_of_home_assistant(base: str, entity: str) -> Iterator[tuple[str, DetectedSensor]]:
     """Yield the sensor of a state that Home Assistant publishes (statestream).
 
-    The name of the entity consists of the names of the sensor and of a known quantity.
+    The name of the entity consists of the names of the sensor and of a known quantity. Setpoints,
+    forecasts and temperatures inside a device yield nothing.
 
     >>> for payload, seen in _states_of_home_assistant("ha/sensor", "hall_temperature"):
     ...     print(payload, seen.sensor, seen.topic)

@@ -147,7 +147,7 @@ class FaultStatistics:
     def check(cls, array: Array, repeated: int) -> None:
         """Raise `SnapshotError` unless `array` contains valid fault statistics.
 
-        `repeated` is the highest number of repetitions of any sensor in the snapshot.
+        `repeated` is the highest number of equal readings in a row of any sensor in the snapshot.
         """
         stored: dict[str, Any] = dict(zip(cls.NAMES, array.tolist(), strict=True))
         lowest = {

@@ -77,7 +77,7 @@ class DiscoveredField(NamedTuple):
 
     @property
     def unannounced(self) -> dict[str, float]:
-        """The comparable readings of sensors that do not announce the field's unit."""
+        """The `comparable` readings of all sensors except those that announce the field's unit."""
         announced = {
             sensor
             for each in self.sources

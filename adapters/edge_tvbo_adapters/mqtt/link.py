@@ -90,7 +90,7 @@ class MqttLink:
     without_model : collection of str
         The fields whose policies have no model, and so no hot spot.
     detector : SecondDaemon, optional
-        Detects a second daemon of the instance; None to notice no second daemon.
+        Detects a second daemon of the instance. If it is None, no second daemon is detected.
     seed : int, optional
         The seed of the random waits between attempts. By default, each gateway draws its own seed,
         so that the gateways of a fleet do not reconnect at the same moment.

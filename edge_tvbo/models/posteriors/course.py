@@ -85,7 +85,8 @@ class CoursePosterior(FiniteArmsMixin):
     def pass_time(self, seconds: float) -> None:
         """Advance the deviations from the course by `seconds`, while the time of day is unknown.
 
-        If all intervals have the same length, do nothing, because `advance` counts the intervals.
+        If all intervals have the same length, this method does nothing: `advance` has already moved
+        the deviations on.
         """
         if not self._counts_intervals:
             self._evolve(seconds)
@@ -144,7 +145,8 @@ class CoursePosterior(FiniteArmsMixin):
     def _evolve(self, seconds: float) -> None:
         """Advance the deviations from the course by `seconds`.
 
-        If all intervals have the same length, do nothing, because `advance` counts the intervals.
+        If all intervals have the same length, this method does nothing: `advance` has already moved
+        the deviations on.
         """
         if not self._counts_intervals and seconds > 0.0:
             self._around.advance_by(seconds)

@@ -130,7 +130,8 @@ class StructuralPosterior(FiniteArmsMixin):
     def pass_time(self, seconds: float) -> None:
         """Advance the structural posterior by `seconds`, while the time of day is unknown.
 
-        If all intervals have the same length, do nothing, because `advance` counts the intervals.
+        If all intervals have the same length, this method does nothing: `advance` has already moved
+        the posterior on.
         """
         if self._model.interval:
             return

@@ -85,14 +85,14 @@ class Sequel(NamedTuple):
 
 
 class WithoutArm:
-    """A policy that must not select the faulty arm `arm`."""
+    """Wrapper of a policy that excludes the faulty arm `arm` from all selections."""
 
     def __init__(self, policy: Policy, arm: int) -> None:
         self._policy = policy
         self._arm = arm
 
     def __getattr__(self, name: str) -> Any:
-        """Return the attribute `name` of the policy that must not select the faulty arm."""
+        """Return the attribute with this name of the wrapped policy, which has a faulty arm."""
         return getattr(self._policy, name)
 
     def select(self, eligible: Mask | None = None) -> Choice:

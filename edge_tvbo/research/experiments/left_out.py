@@ -97,7 +97,7 @@ class LeftOut(SplitExperiment):
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw (regret of `auto` / regret of the baseline) over the width of the bound."""
+        """Draw a regret ratio, `auto` to the baseline, against the width of the bound."""
         axes = figure.subplots()
         for season, scale in product(SEASONS, SCALES):
             designs = [str(Design(width, season, scale)) for width in WIDTHS]

@@ -7,7 +7,7 @@ in theorem 1 of Srinivas et al. 2010.
 """
 
 from functools import partial
-from math import log, log2, sqrt
+from math import log, log1p, log2, sqrt
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class RegretRate:
     """
 
     def __init__(self, kernel: Array, noise_variance: float, beta: float, orders: int) -> None:
-        self._scale = 8.0 / log(1.0 + 1.0 / noise_variance) * beta / (2.0 * REWARD_REACH_STD) ** 2
+        self._scale = 8.0 / log1p(1.0 / noise_variance) * beta / (2.0 * REWARD_REACH_STD) ** 2
         self._times = 2.0 ** np.arange(orders + 1)
         ridges = np.maximum(noise_variance / self._times, MIN_RIDGE)
         design = optimal_design(kernel, np.zeros(len(kernel)), float(ridges[-1]))

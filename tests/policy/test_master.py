@@ -154,8 +154,8 @@ def test_sensors_at_one_place_may_have_nearly_no_noise(noise_variance):
     assert make_policy("master-gp-ucb", field).select().arm in range(3)
 
 
-@pytest.mark.parametrize("noise_variance", [1e-9, 1e-15, 1e-50])
-def test_with_nearly_no_noise_all_regret_rates_are_numbers(noise_variance):
+@pytest.mark.parametrize("noise_variance", [1e-9, 1e-15, 1e-50, 1e20, 1e50])
+def test_with_extreme_noise_all_regret_rates_are_numbers(noise_variance):
     """The daemon ended with a ValueError in interval 62."""
     rate = RegretRate(np.ones((3, 3)), noise_variance, 16.0, 13)
     rates = [rate(1 << m) for m in range(14)]

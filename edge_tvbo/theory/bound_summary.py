@@ -16,7 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.checks import check_count, check_positive, check_probability, check_range
+from edge_tvbo.models.checks import (
+    check_count,
+    check_ordered_rates,
+    check_positive,
+    check_probability,
+    check_range,
+)
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.triggers import BlockBounds
 from edge_tvbo.numerics.types import Array
@@ -171,6 +177,7 @@ def summary(
     check_probability(delta=delta)
     check_positive(bound=bound)
     lower, upper = epsilon_range or (epsilon, epsilon)
+    check_ordered_rates(lower, upper)
     if not lower <= epsilon <= upper:
         raise ConfigError(f"epsilon is {epsilon}; it must be within its range, {lower} to {upper}.")
     std = sqrt(float(np.max(np.diag(field.kernel))))

@@ -737,7 +737,11 @@ def test_arguments_out_of_range_are_rejected_by_name():
         (lambda: theory.summary(FIELD, horizon=0, epsilon=0.1), "horizon"),
         (
             lambda: theory.summary(FIELD, horizon=9, epsilon=0.1, epsilon_range=(0.2, 0.3)),
-            "epsilon",
+            "epsilon is 0.1; it must be within its range",
+        ),
+        (
+            lambda: theory.summary(FIELD, horizon=9, epsilon=0.25, epsilon_range=(0.3, 0.2)),
+            "epsilon has bounds 0.3 and 0.2",
         ),
         (lambda: replace(Domain(), a1=math.inf), "a1"),
         (lambda: Domain(dimension=math.nan), "dimension"),

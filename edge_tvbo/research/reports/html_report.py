@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from html import escape
 
+from edge_tvbo.messages.formatting import significant
 from edge_tvbo.research.reports import figures, tables
 from edge_tvbo.research.reports.figures import Figure
 from edge_tvbo.research.reports.summary import ComparisonSummary, percent
@@ -26,11 +27,12 @@ h3 { font-size: 1rem; margin-bottom: .2rem; }
 .scroll { overflow-x: auto; } .scroll:focus-visible { outline: 2px solid var(--h1); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
 caption { text-align: left; color: var(--soft); padding-bottom: .4rem; }
-caption span { display: inline-block; max-width: calc(100vw - 2rem); }
+caption span { display: inline-block; max-width: min(52rem, 100vw - 2rem); }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right;
   white-space: nowrap; }
 thead th { vertical-align: bottom; white-space: normal; font-weight: 600; }
-th:first-child { text-align: left; } tbody th { font-weight: 400; }
+th:first-child { text-align: left; }
+tbody th { font-weight: 400; white-space: normal; min-width: 10rem; }
 tr.best th, tr.best td { font-weight: 700; }
 figure { margin: .5rem 0 1.5rem; } figcaption, .key { color: var(--soft); font-size: .9rem; }
 figure div svg { display: block; width: 100%; font: 12px system-ui, sans-serif; }
@@ -107,7 +109,8 @@ def _rasters(summary: ComparisonSummary) -> str:
         f"{meaning.format(extreme=summary.extreme)}</span>"
         for mark, meaning in KEY
     )
-    far = f"{summary.backtest.field.scale:.2g} {summary.backtest.recording.unit}".strip()
+    scale = significant(summary.backtest.field.scale, 2)
+    far = f"{scale} {summary.backtest.recording.unit}".strip()
     key = (
         f"<p>Each row is a sensor; the sensor that is the {summary.extreme} on average is at the "
         f"top. The stronger the colour, the closer the reading of the sensor is to that of the "

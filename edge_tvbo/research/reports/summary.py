@@ -145,7 +145,7 @@ class ComparisonSummary:
             "Training days": self._days(self.backtest.train_span),
             "Test days": self._days(self.span),
             "Regret": f"difference between the {self.extreme} sensor and the activated one, in "
-            f"{UNIT_TEXT}; one standard deviation is {field.scale:.3g}{unit}",
+            f"{UNIT_TEXT}; one standard deviation is {significant(field.scale)}{unit}",
             **({"Excluded as faulty": f"{faulty}. {FAULTY_TEXT}"} if faulty else {}),
             "Seeds": "0" if seeds == 1 else f"0 to {seeds - 1}",
             "Version": f"edge_tvbo {__version__}",

@@ -15,6 +15,15 @@ SIDEWAYS = """
 return [...document.querySelectorAll("figure *")].filter(e => e.checkVisibility()
     && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== "visible").length;
 """
+CUT_CAPTIONS = """
+return [...document.querySelectorAll("caption span")].filter(e =>
+    e.getBoundingClientRect().right > e.closest(".scroll").getBoundingClientRect().right + 1
+    ).length;
+"""
+SCROLLED_TABLES = """
+return [...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth + 1)
+    .length;
+"""
 SHOW_TABLES = """
 document.querySelectorAll("table").forEach(e => { e.style.display = arguments[0]; });
 """
@@ -50,3 +59,11 @@ def test_charts_fit_the_width(chromium, axe, report):
         page.script(SHOW_TABLES, "none")  # they may be scrolled sideways
         assert layout_problems(page, int(appearance.split("-")[0])) == {}, appearance
         page.script(SHOW_TABLES, "")
+
+
+def test_captions_are_not_cut_and_tables_fit_a_wide_window(chromium, report):
+    page = Page(chromium)
+    page.driver.get(report.as_uri())
+    for appearance in page.appearances():
+        assert page.script(CUT_CAPTIONS) == 0, appearance
+        assert not appearance.startswith("1280") or page.script(SCROLLED_TABLES) == 0, appearance

@@ -1,6 +1,6 @@
 """Formatting: times, durations, numbers and tables as text."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from math import floor, log10
 from unicodedata import normalize
@@ -80,6 +80,31 @@ def significant(value: float, digits: int = 3) -> str:
     ('0.0489', '7', '50100')
     """
     return f"{float(f'{value:.{digits}g}'):.12g}"
+
+
+def significant_in_spread(value: float, spread: float, digits: int = 3) -> str:
+    """Return a value as text, with enough digits to distinguish values that differ by `spread`.
+
+    The text has at least `digits` significant digits. It has more digits if the leading two digits
+    of `spread` would otherwise be lost.
+
+    >>> significant_in_spread(101_325.4, 71.0), significant_in_spread(21.34, 1.4)
+    ('101325', '21.3')
+    """
+    if value and spread:
+        digits = max(digits, floor(log10(abs(value))) - floor(log10(abs(spread))) + 2)
+    return significant(value, digits)
+
+
+def range_text(values: Collection[float], digits: int = 3) -> str:
+    """Return the lowest and the highest of some values as text, with at least `digits` digits.
+
+    >>> range_text([21.34, 17.7, 22.24]), range_text([101_325.4, 101_410.0])
+    ('17.7 to 22.2', '101325 to 101410')
+    """
+    low, high = float(min(values)), float(max(values))
+    ends = (significant_in_spread(end, high - low, digits) for end in (low, high))
+    return " to ".join(ends)
 
 
 def decimals(std: float) -> int:

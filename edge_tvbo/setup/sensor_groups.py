@@ -10,7 +10,7 @@ from statistics import median
 
 import msgspec
 
-from edge_tvbo.messages.formatting import counted
+from edge_tvbo.messages.formatting import counted, range_text, significant
 from edge_tvbo.messages.payloads import Activation
 from edge_tvbo.messages.sensor_ids import is_displayable
 from edge_tvbo.setup.quantities import (
@@ -132,8 +132,8 @@ class SensorGroup(msgspec.Struct, frozen=True):
         number, messages = counted(count, "sensor"), counted(self.messages, "message")
         source = source_name(self.integration)
         unit = self.unit.name if self.unit else self.announced_unit or quantity.unit
-        span = f"{min(values):.4g} to {max(values):.4g} {unit}".rstrip()
-        some = [f"{shown(name)} {value:.4g}" for name, value in self.readings.items()][
+        span = f"{range_text(values, 4)} {unit}".rstrip()
+        some = [f"{shown(name)} {significant(value, 4)}" for name, value in self.readings.items()][
             :LISTED_SENSORS
         ]
         more = ", ..." if count > LISTED_SENSORS else ""

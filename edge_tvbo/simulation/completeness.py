@@ -20,8 +20,8 @@ from edge_tvbo.messages.formatting import (
     duration,
     interval_text,
     listed,
+    range_text,
     rfc3339,
-    significant,
 )
 from edge_tvbo.simulation.recording import USUAL_INTERVALS, Recording
 
@@ -44,7 +44,7 @@ def understood(recording: Recording) -> list[str]:
     T, M = recording.values.shape
     end = recording.start + (T - 1) * recording.interval
     unit = f" {recording.unit}" if recording.unit else ""
-    lowest, highest = recording.values.min(), recording.values.max()
+    ends = recording.values.min(), recording.values.max()
     missing = 1.0 - float(recording.observed.mean())
     gaps = "none"
     if missing:
@@ -55,8 +55,7 @@ def understood(recording: Recording) -> list[str]:
             f"{recording.named_sensors[arm]}"
         )
     return [
-        f"sensors: {M} ({listed(recording.named_sensors)}), {significant(lowest)} to "
-        f"{significant(highest)}{unit}",
+        f"sensors: {M} ({listed(recording.named_sensors)}), {range_text(ends)}{unit}",
         f"intervals: {T} of {interval_text(recording.interval)}, from {rfc3339(recording.start)} "
         f"to {rfc3339(end)}",
         f"gaps: {gaps}",

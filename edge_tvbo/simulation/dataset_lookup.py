@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from edge_tvbo.errors import DataError
+from edge_tvbo.messages.formatting import range_text
 from edge_tvbo.simulation.recording import Recording
 
 DAY = 86_400.0  # s
@@ -164,6 +165,7 @@ def describe(recording: Recording) -> dict[str, Any]:
     rows = len(recording.values)
     start = datetime.fromtimestamp(recording.start, UTC)
     end = start + timedelta(seconds=rows * recording.interval)
+    ends = recording.values.min(), recording.values.max()
     return {
         "name": recording.name,
         "sensors": len(recording.sensors),
@@ -172,7 +174,7 @@ def describe(recording: Recording) -> dict[str, Any]:
         "start": start.isoformat(),
         "end": end.isoformat(),
         "observed": f"{recording.observed.mean():.1%}",
-        "range": f"{recording.values.min():.4g} to {recording.values.max():.4g} {recording.unit}",
+        "range": f"{range_text(ends, 4)} {recording.unit}".rstrip(),
         "positions": "known" if recording.positions is not None else "unknown",
         "source": recording.source,
     }

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from edge_tvbo.errors import DataError, MissingExtra
-from edge_tvbo.messages.formatting import counted, duration, season_text, significant
+from edge_tvbo.messages.formatting import (
+    counted,
+    duration,
+    season_text,
+    significant,
+    significant_in_spread,
+)
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.likelihood import fit_temporal_model
 from edge_tvbo.models.momentum import Momentum
@@ -50,7 +56,8 @@ class TrainingReport:
         unit = f" {field.unit}" if field.unit else ""
         lines = [
             f"{counted(len(field), 'sensor')} over {duration(self.days * DAY)}: "
-            f"{self.average:.4g}{unit} on average, standard deviation {self.std:.3g}{unit}",
+            f"{significant_in_spread(self.average, self.std, 4)}{unit} on average, standard "
+            f"deviation {significant(self.std)}{unit}",
             *self._rate_lines(),
         ]
         if self.silent >= MIN_SILENT:
@@ -92,7 +99,7 @@ class TrainingReport:
     def _structure_lines(self, structure: StructuralModel, unit: str) -> list[str]:
         components = structure.components
         season = season_text(structure.period)
-        spread = self.field.std_to_unit(0.0, float(structure.spread.mean()))
+        spread = significant(self.field.std_to_unit(0.0, float(structure.spread.mean())), 2)
         shorter, longer = sorted((components.fast.time, components.slow.time))
         lines = [
             f"the course of {season} explains {100 * self.explained:.0f} % of the variance"
@@ -100,7 +107,7 @@ class TrainingReport:
             else "there is no season; the mean of each sensor explains "
             f"{100 * self.explained:.0f} % of the variance",
             f"readings differ from the {'course' if structure.period else 'mean'} by "
-            f"±{spread:.2g}{unit} (one standard deviation); one part of the difference changes "
+            f"±{spread}{unit} (one standard deviation); one part of the difference changes "
             f"within {duration(shorter)}, another part within {duration(longer)}",
         ]
         if structure.period:

@@ -40,6 +40,13 @@ def test_three_lines_say_what_was_understood():
     assert understood(recording(np.ones((3, 4), np.bool_)))[2] == "gaps: none"
 
 
+def test_range_of_readings_with_a_large_offset_shows_how_they_differ():
+    observed = np.ones((3, 3), np.bool_)
+    values = 101_325.0 + 10.0 * np.arange(9.0).reshape(3, 3)
+    pressure = small_recording(values=values, observed=observed, unit="Pa")
+    assert understood(pressure)[0].endswith("101325 to 101405 Pa")
+
+
 @pytest.mark.parametrize(
     ("interval", "text"), [(0.1, "0.1 s"), (90.0, "90 s"), (150.0, "2.5 min"), (9000.0, "2.5 h")]
 )

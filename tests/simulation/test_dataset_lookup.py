@@ -45,3 +45,11 @@ def test_sensors_reply_in_filled_gaps_without_being_observed():
     assert recording.replies.all() and LAB.replies is None
     assert (recording.observed == LAB.observed).all() and not LAB.observed.all()
     assert recording.values is not None and (recording.values == LAB.values).all()
+
+
+def test_described_range_shows_how_the_readings_differ():
+    values = 101_325.0 + 5.0 * np.arange(15.0).reshape(5, 3)
+    assert dataset_lookup.describe(small_recording(values=values, unit="Pa"))["range"] == (
+        "101325 to 101395 Pa"
+    )
+    assert dataset_lookup.describe(small_recording(unit=""))["range"] == "9 to 99"

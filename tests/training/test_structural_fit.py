@@ -594,6 +594,13 @@ def test_the_progress_of_a_fit_rises_to_its_end_once(transform):
     assert steps == [(n, len(steps)) for n in range(1, len(steps) + 1)]
 
 
+def test_report_shows_the_mean_of_readings_with_a_large_offset():
+    readings = 101_325.0 + 50.0 * np.random.default_rng(0).standard_normal((6 * 24, 3))
+    field = with_structure(train(readings, NAMES), readings, HOUR, 0.0)
+    text = "\n".join(make_training_report(field, readings, HOUR, 0.0).lines())
+    assert f"{readings.mean():.0f} on average, standard deviation {readings.std():.1f}" in text
+
+
 def test_heavy_tailed_readings_are_modelled_on_a_log_scale():
     readings = lognormal(10 * 24)
     field = with_structure(train(readings, NAMES), readings, HOUR, 0.0)

@@ -15,6 +15,7 @@ from edge_tvbo.cli.options import WholeNumberRange, by_policy, seed_option
 from edge_tvbo.cli.output import progress
 from edge_tvbo.cli.recordings import is_csv, recording_of, with_complete_rows
 from edge_tvbo.errors import ConfigError, DataError, hint, naming_file
+from edge_tvbo.messages.formatting import counted
 
 if TYPE_CHECKING:
     from edge_tvbo.research.experiments.base import ResultTable
@@ -124,7 +125,7 @@ def benchmark(
         click.echo(_means(results))
     _warn_of_few_runs(runs, len(played))
     seconds = runner.elapsed_seconds(directory)
-    click.echo(f"\n{len(rows)} runs; the results are in {directory}")
+    click.echo(f"\n{counted(len(rows), 'run')}; the results are in {directory}")
     click.echo(f"All runs that are stored in this directory took {seconds:.0f} s.")
 
 

@@ -19,6 +19,7 @@ from edge_tvbo.cli.options import (
 )
 from edge_tvbo.cli.output import print_json, progress
 from edge_tvbo.cli.recordings import data_source
+from edge_tvbo.messages.formatting import counted
 
 
 @click.command()
@@ -60,7 +61,7 @@ def experiment(
     if name == "list":
         for known in experiments.names():
             found = experiments.load(known, data)
-            click.echo(f"{known:5} {found.title}  ({found.source}; {found.runs} runs)")
+            click.echo(f"{known:5} {found.title}  ({found.source}; {counted(found.runs, 'run')})")
         return
     from edge_tvbo.research.experiments import report, runner
 
@@ -82,7 +83,7 @@ def experiment(
     click.echo(report.comparison_table(chosen, results) + "\n")
     click.echo(report.check_expectations(chosen, results))
     runs_done, seconds = len({row.run for row in rows}), runner.elapsed_seconds(directory)
-    click.echo(f"\n{runs_done} runs; the results are in {directory}")
+    click.echo(f"\n{counted(runs_done, 'run')}; the results are in {directory}")
     click.echo(f"All runs that are stored in this directory took {seconds:.0f} s.")
 
 

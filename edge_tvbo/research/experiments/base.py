@@ -137,6 +137,11 @@ class ResultTable:
         for row in rows:
             self._rows_of.setdefault(case_key(row.case), []).append(row)
 
+    @property
+    def runs(self) -> int:
+        """Number of runs of the experiment's case that has the most runs."""
+        return max(cell.runs for cell in self.cells)
+
     def cell(self, number: str, case: Labels) -> Cell:
         """Return the experiment's cell of the `number` in a `case`; `KeyError` if there is none."""
         return self._found[case_key(case, number)]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from edge_tvbo.messages.formatting import counted
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.triggers import BlockBounds
@@ -140,7 +141,8 @@ differ by more than three standard errors.
                 bottom.eventplot(times, colors=colour, lineoffsets=offsets)
             bottom.set(xlabel="t", xlim=(0, HORIZON), yticks=[])
         panels[0][0].set_ylabel("R_t / t")
-        panels[1][0].set_ylabel(f"resets in {DRAWN_RUNS} runs")
+        runs = counted(min(DRAWN_RUNS, results.runs), "run")
+        panels[1][0].set_ylabel(f"resets in {runs}")
         figure.suptitle(f"[ET] figure 4: regret up to t; {BAND}")
         figure.legend(
             *panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4

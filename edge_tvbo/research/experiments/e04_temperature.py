@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from edge_tvbo.messages.formatting import counted
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.confidence import block_means
 from edge_tvbo.research.experiments.base import (
@@ -203,7 +204,8 @@ is at most 15 intervals.
                 bottom.eventplot(times, colors=colours[policy], lineoffsets=offsets)
             bottom.set(xlabel="interval of 10 minutes", yticks=[])
         panels[0][0].set_ylabel(f"R_t ({UNIT_LABEL})")
-        panels[1][0].set_ylabel(f"resets\n({DRAWN_RUNS} runs)")
+        runs = counted(min(DRAWN_RUNS, results.runs), "run")
+        panels[1][0].set_ylabel(f"resets\n({runs})")
         figure.suptitle(
             "[ET] figure 3 b-c, [B16] figure 3 a: the bands show the effect of the random first "
             "choice, not the effect of other test days"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from edge_tvbo.errors import MissingExtra, naming_file
-from edge_tvbo.messages.formatting import text_table
+from edge_tvbo.messages.formatting import significant, text_table
 from edge_tvbo.research.experiments.base import (
     Cell,
     Experiment,
@@ -54,16 +54,16 @@ def comparison_table(experiment: Experiment, results: ResultTable) -> str:
         line = [
             " ".join(cell.case.values()),
             cell.number,
-            f"{cell.mean:.4g}",
-            f"{experiment.error(results, cell):.2g}" if cell.runs > 1 else "-",
+            significant(cell.mean, 4),
+            significant(experiment.error(results, cell), 2) if cell.runs > 1 else "-",
         ]
         if theirs is None:
             line += ["", "", ""]
         else:
             apart = standard_errors_apart(cell, theirs)
             line += [
-                f"{theirs.mean:.4g}",
-                "" if theirs.sd is None else f"{theirs.error:.2g}",
+                significant(theirs.mean, 4),
+                "" if theirs.error is None else significant(theirs.error, 2),
                 "" if apart is None else f"{apart:+.1f} se",
             ]
         lines.append(line)
@@ -92,8 +92,7 @@ def verdicts(experiment: Experiment, results: ResultTable) -> list[Verdict]:
 
     An expectation is open if there are too few runs to tell, or if its test is not significant.
     """
-    runs = max(cell.runs for cell in results.cells)
-    found = []
+    runs, found = results.runs, []
     for each in experiment.expectations(results):
         needed = min(each.runs_needed, experiment.runs)
         if runs < needed:

@@ -125,6 +125,27 @@ def test_figure_is_drawn(small):
         assert figure.get_suptitle()
 
 
+@pytest.mark.parametrize("small", ["E1"], indirect=True)
+def test_label_of_the_resets_counts_the_runs_that_are_drawn(small):
+    figures = pytest.importorskip("matplotlib.figure")
+    experiment, rows = small
+
+    for runs, text in ((1, "1 run"), (25, "20 runs")):
+        many = [msgspec.structs.replace(row, run=run) for row in rows for run in range(runs)]
+        experiment.draw(figure := figures.Figure(), summarise(many))
+
+        assert f"resets in {text}" in [axes.get_ylabel() for axes in figure.axes]
+
+
+def test_large_numbers_are_printed_without_an_exponent():
+    experiment = e02_trigger_sensitivity.TriggerSensitivity(side=2)
+    rows = [Row(run, {"policy": "opkb"}, {"R_T": 10_170.0 + 1000 * run}) for run in range(2)]
+
+    assert comparison_table(experiment, summarise(rows)).splitlines()[1].split() == [
+        *("opkb", "R_T", "10670", "500"),
+    ]
+
+
 # --- the lab ------------------------------------------------------------------------------------
 
 

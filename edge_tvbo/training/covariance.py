@@ -67,7 +67,10 @@ def train(
     with np.errstate(over="ignore", invalid="ignore"):
         center, scale = float(values.mean()), float(values.std())
     if known.min() == known.max():
-        raise DataError("All training readings are equal, so no covariance can be computed.")
+        raise DataError(
+            "All training readings are equal, so no covariance can be computed. Train on days on "
+            "which the readings change."
+        )
     if not MIN_NUMBER <= scale <= MAX_NUMBER:
         raise DataError(
             f"The training readings differ too {'little' if scale < MIN_NUMBER else 'much'}: they "

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edge_tvbo.simulation.recording import Recording
 
 GAPS = "filled"  # a sensor in a gap replies with the value that fills the gap
-NOT_PLAYED = ("oracle",)  # the oracle reads all sensors; a policy of the benchmark reads one
+ORACLE = "oracle"  # reads all sensors; a policy of the benchmark reads one
 
 
 @click.command()
@@ -95,6 +95,11 @@ def benchmark(
     report.check_plots()  # raises an error now, and not after hours of work
     chosen = _names(problems) or list(all_problems())
     wanted = _names(policies) or _all_policies()
+    if ORACLE in wanted:
+        raise ConfigError(
+            "The oracle knows the values of all sensors, so its regret is always 0. In a "
+            "benchmark, a policy reads only the sensor that it selects. Leave out  oracle"
+        )
     recorded = _recordings(chosen, data_dir)
     refused = check_pairs(chosen, wanted, recorded)
     if refused and policies:
@@ -213,7 +218,7 @@ def _names(text: str | None) -> list[str]:
 def _all_policies() -> list[str]:
     from edge_tvbo.policy import policies
 
-    return [name for name in policies() if name not in NOT_PLAYED]
+    return [name for name in policies() if name != ORACLE]
 
 
 def _print_ranking(results: "ResultTable", number: str) -> None:

@@ -1,4 +1,4 @@
-"""Checks of the arguments of `select`, `select_many` and `observe`, for all policies."""
+"""Checks of the arguments of `select`, `select_many`, `observe` and `skip`, for all policies."""
 
 from math import isfinite
 from numbers import Integral
@@ -8,6 +8,8 @@ import numpy as np
 from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.numerics.types import Mask
+
+MAX_SKIPPED = 10**15  # intervals that one call of `skip` may end
 
 
 def eligible_mask(eligible: Mask | None, all_arms: Mask) -> Mask:
@@ -30,6 +32,12 @@ def check_number_of_arms(k: int) -> None:
     """Raise `ValueError` unless the argument `k` of `select_many` is a whole number above 0."""
     if not isinstance(k, Integral) or k < 1:
         raise ValueError(f"k is {k!r}; it must be a whole number, 1 or more")
+
+
+def check_skipped(intervals: int) -> None:
+    """Raise `ValueError` unless the argument of `skip` is a whole number from 1 to 10^15."""
+    if not isinstance(intervals, Integral) or not 1 <= intervals <= MAX_SKIPPED:
+        raise ValueError(f"intervals is {intervals!r}; it must be a whole number, 1 to 10^15")
 
 
 def checked_reading(field: Field, arm: Arm, y: float) -> tuple[Arm, float]:

@@ -327,6 +327,11 @@ class SkippingPolicy(Protocol):
         Parameters
         ----------
         intervals : int
-            Number of intervals, at least 2.
+            Number of intervals, 1 to 10^15.
+
+        Raises
+        ------
+        ValueError
+            If `intervals` is not a whole number in this range. The policy's state does not change.
         """
         ...

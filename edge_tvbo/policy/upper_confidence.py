@@ -20,7 +20,12 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.models.triggers import EveryPeriod, Trigger, TriggerInput
 from edge_tvbo.numerics.types import Array, Mask
-from edge_tvbo.policy.arguments import check_number_of_arms, checked_reading, eligible_mask
+from edge_tvbo.policy.arguments import (
+    check_number_of_arms,
+    check_skipped,
+    checked_reading,
+    eligible_mask,
+)
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.interval_lengths import check_step, counts_intervals
 
@@ -288,6 +293,7 @@ class SkippingUpperConfidence(UpperConfidence):
 
         If several scheduled resets are due, the last of them has the effect of all.
         """
+        check_skipped(intervals)
         skipped = intervals - 1
         resets = self._trigger.due_times(self._time, self._time + skipped)
         self._posterior.skip(skipped)

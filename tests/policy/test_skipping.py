@@ -45,6 +45,27 @@ def test_skipped_intervals_have_the_effect_of_single_intervals(case, history, in
     assert other.snapshot() == skips.snapshot()
 
 
+@pytest.mark.parametrize("case", SKIPPING)
+def test_a_very_long_skip_leaves_finite_predictions(case):
+    policy = make(case)
+    policy.observe(1, 1.0)
+    policy.skip(10**15)
+
+    assert np.isfinite(policy.posterior()).all()
+    policy.observe(policy.select().arm, 0.5)
+    assert np.isfinite(policy.posterior()).all()
+
+
+@pytest.mark.parametrize("intervals", [0, -3, 1.5, "2", 10**30])
+def test_an_impossible_skip_is_rejected(intervals):
+    """With a negative number, the time of the policy ran backwards."""
+    policy = make("tv-gp-ucb")
+    before = policy.snapshot()
+    with pytest.raises(ValueError, match=f"intervals is {intervals!r}; it must be a whole number"):
+        policy.skip(intervals)
+    assert policy.snapshot() == before
+
+
 @pytest.mark.parametrize("case", ["mtv-gp-ucb", "ui-tvbo", "kalman-ucb, trained"])
 @pytest.mark.parametrize(
     ("event", "intervals"),

@@ -135,8 +135,12 @@ def make_policy(name: str, field: "Field", /, **parameters: Any) -> "Policy":
     >>> policy.advance()
     """
     settings = read_settings(settings_class(name), parameters)
+    from edge_tvbo.models.arm_space import Field
     from edge_tvbo.policy.box_policy import in_field_units
 
+    if not isinstance(field, Field):
+        kind = type(field).__name__
+        raise ConfigError(f"field is of the type {kind}; it must be a SensorField or a BoxField.")
     return in_field_units(build_policy(settings, field), getattr(settings, "window", 0))
 
 

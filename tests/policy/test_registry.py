@@ -79,6 +79,12 @@ def test_misspelt_name_is_rejected_with_a_suggestion():
             make_policy(name + "x", field_of(K))
 
 
+@pytest.mark.parametrize("field", [K, None, "lab"])
+def test_an_object_that_is_no_field_is_rejected(field):
+    with pytest.raises(ConfigError, match=rf"field is of the type {type(field).__name__}; it must"):
+        make_policy("tv-gp-ucb", field)
+
+
 def test_name_like_no_other_is_rejected_without_a_suggestion():
     with pytest.raises(ConfigError) as error:
         make_policy("zzz", field_of(K))

@@ -173,7 +173,7 @@ def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None
     Y = X if others is None else _checked_places(others)
     scale = np.asarray(length_scale, np.float64)
     if not (np.isfinite(scale).all() and (scale > 0).all()):
-        raise ConfigError(f"length_scale is {scale}; it must be above 0.")
+        raise ConfigError(f"length_scale is {scale}; it must be finite and above 0.")
     if X.shape[1] >= MIN_PAIRWISE_DIMENSIONS:
         return np.asarray(np.sqrt(np.sum(((X[:, None, :] - Y) / scale) ** 2, axis=2)))
     squares = np.ascontiguousarray(X.T)[:, :, None] - np.ascontiguousarray(Y.T)[:, None, :]

@@ -132,7 +132,7 @@ def test_without_scipy_other_smoothness_names_the_extra(monkeypatch):
 
 def test_invalid_length_scales_are_rejected():
     for length in (0.0, -1.0, np.nan, np.inf, [1.0, 0.0]):
-        with pytest.raises(ConfigError, match="length_scale"):
+        with pytest.raises(ConfigError, match="length_scale is .*; it must be finite and above 0"):
             squared_exponential([[0.0, 0.0], [1.0, 1.0]], length)
 
 

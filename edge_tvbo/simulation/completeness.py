@@ -22,6 +22,7 @@ from edge_tvbo.messages.formatting import (
     listed,
     range_text,
     rfc3339,
+    significant,
 )
 from edge_tvbo.simulation.recording import USUAL_INTERVALS, Recording
 
@@ -50,7 +51,7 @@ def understood(recording: Recording) -> list[str]:
     if missing:
         rows, arm = _longest_gap(recording.observed)
         gaps = (
-            f"{100 * missing:.1f} % of the readings are missing; the longest gap is "
+            f"{_percent(missing)} of the readings are missing; the longest gap is "
             f"{duration(rows * recording.interval)}, in the readings of "
             f"{recording.named_sensors[arm]}"
         )
@@ -114,8 +115,7 @@ def basis(recording: Recording, first: int, last: int) -> str:
     used = np.asarray(observed.any(axis=1))
     missing = 1.0 - float(observed[used].mean()) if used.any() else 0.0
     gaps = (
-        f"; {100 * missing:.1f} % of the readings in these intervals are missing, and were "
-        "filled in"
+        f"; {_percent(missing)} of the readings in these intervals are missing, and were filled in"
     )
     return (
         f"based on {int(observed.sum())} readings of "
@@ -123,6 +123,12 @@ def basis(recording: Recording, first: int, last: int) -> str:
         f"(in {int(used.sum())} of {len(used)} intervals of {interval_text(recording.interval)})"
         f"{gaps if missing else ''}"
     )
+
+
+def _percent(missing: float) -> str:
+    """Return the share of missing readings as text; a share above 0 is not rounded to 0."""
+    share = 100.0 * missing
+    return f"{share:.1f} %" if share >= 0.05 else f"{significant(share, 1)} %"
 
 
 def few_readings(recording: Recording, first: int, last: int) -> str:

@@ -40,6 +40,14 @@ def test_three_lines_say_what_was_understood():
     assert understood(recording(np.ones((3, 4), np.bool_)))[2] == "gaps: none"
 
 
+def test_a_single_missing_reading_is_not_rounded_to_no_reading():
+    observed = np.ones((600, 4), np.bool_)
+    observed[3, 1] = False
+    some = recording(observed)
+    assert understood(some)[2].startswith("gaps: 0.04 % of the readings are missing")
+    assert "; 0.04 % of the readings in these intervals are missing" in basis(some, 0, 600)
+
+
 def test_range_of_readings_with_a_large_offset_shows_how_they_differ():
     observed = np.ones((3, 3), np.bool_)
     values = 101_325.0 + 10.0 * np.arange(9.0).reshape(3, 3)

@@ -5,14 +5,18 @@ The files of a report are a function of the rows.
 
 import json
 
+import numpy as np
 import pytest
 from edge_tvbo_adapters import datasets
 from support import tiny_experiment
 from support.tiny_experiment import TinyExperiment
 
 from edge_tvbo.errors import ConfigError, DataError
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
 from edge_tvbo.research.executors import SerialExecutor, process_pool
 from edge_tvbo.research.experiments import report, runner
+from edge_tvbo.research.experiments.base import policy_seed
 from edge_tvbo.research.resumable_jobs import RESULTS_DIRECTORY
 from edge_tvbo.simulation.dataset_lookup import DataSource
 
@@ -133,6 +137,13 @@ def test_seconds_per_run_are_those_of_all_stored_runs(tmp_path):
     (tmp_path / "timing.json").write_text('{"seconds": 60}')
 
     assert runner.seconds_per_run(TinyExperiment(), tmp_path) == 10.0
+
+
+def test_every_seed_of_an_experiment_gives_seeds_that_policies_accept():
+    field = SensorField(("a", "b"), np.eye(2), 0.01)
+    for seed in (0, 1_764_536_400_123_456_789, 10**23):  # such as the time in ns
+        make_policy("tv-gp-ucb", field, seed=policy_seed(seed, 3))
+    assert policy_seed(9 * 10**12, 3) == 9 * 10**12 * 1_000_003 + 3
 
 
 def test_other_seed_in_the_same_directory_is_rejected(tmp_path):

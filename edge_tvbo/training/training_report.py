@@ -92,8 +92,8 @@ class TrainingReport:
             f"rate of change of the residuals: in each interval, a share of {steady.epsilon:.2g} "
             "of their variance comes from new changes (epsilon of tv-gp-ucb, fitted by marginal "
             "likelihood)",
-            f"rate of change with momentum (mtv-gp-ucb): epsilon = {moving.epsilon:.3g}, "
-            f"alpha = {moving.alpha:.2g}",
+            f"rate of change with momentum (mtv-gp-ucb): epsilon = {_kept(moving.epsilon)}, "
+            f"alpha = {_kept(moving.alpha)}",
         ]
 
     def _structure_lines(self, structure: StructuralModel, unit: str) -> list[str]:
@@ -117,6 +117,14 @@ class TrainingReport:
                 f"busiest time of {season_text(structure.season_period)} as at the quietest time"
             )
         return lines
+
+
+def _kept(share: float) -> str:
+    """Return a share that an interval keeps as text; the lost share has two significant digits.
+
+    So the texts of ε and α satisfy α <= ε < 1, as `mtv-gp-ucb` requires.
+    """
+    return f"{1.0 - float(f'{1.0 - share:.2g}'):.12g}"
 
 
 def _too_few(sensors: int) -> str:

@@ -1,5 +1,6 @@
 """Training of structural models: courses, seasons, correlations, rates, and the report."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -16,6 +17,7 @@ from edge_tvbo.models.likelihood import fit_temporal_model
 from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors.structural import StructuralPosterior
 from edge_tvbo.models.structure import DAY, WEEK, YEAR, component_table
+from edge_tvbo.models.temporal_models import TimeVarying
 from edge_tvbo.policy import make_policy
 from edge_tvbo.training import structural_fit, training_report
 from edge_tvbo.training.covariance import train, with_structure
@@ -440,6 +442,29 @@ def test_report_says_what_was_learned():
     assert report.explained > 0.9
     assert 0.8 <= report.coverage <= 1.0
     assert "the 90 % intervals contained" in text
+
+
+@pytest.mark.parametrize(
+    ("rates", "text"),
+    [
+        ((0.9748, 0.9747), "epsilon = 0.975, alpha = 0.975"),
+        ((0.99999, 0.99998), "epsilon = 0.99999, alpha = 0.99998"),
+        ((0.981, 0.893), "epsilon = 0.981, alpha = 0.89"),
+        ((0.0612, 0.0), "epsilon = 0.06, alpha = 0"),
+    ],
+)
+def test_rates_of_the_report_are_accepted_by_the_policy(quick_report, rates, text):
+    readings = 20.0 + days(2)
+    field = with_structure(train(readings, NAMES), readings, HOUR, 0.0)
+    report = dataclasses.replace(
+        quick_report(field, readings, HOUR, 0.0), rates=(TimeVarying(0.1), Momentum(*rates))
+    )
+
+    line = next(each for each in report.lines() if "mtv-gp-ucb" in each)
+
+    assert line.endswith(text)
+    printed = dict(re.findall(r"(epsilon|alpha) = ([0-9.]+)", line))
+    make_policy("mtv-gp-ucb", field, **{name: float(value) for name, value in printed.items()})
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ EMPTY = frozenset(
     | {"unavailable", "unknown", "undefined", "missing"}  # written by Home Assistant and Grafana
 )
 CODES = (-999.0, -999.9, -9999.0, -99999.0, -32768.0, -127.0, 9999.0, 99999.0)  # no reading
+MIN_FILL_VALUE = 1e20  # larger numbers may be no readings: netCDF files hold 9.96921e36 for them
+MAX_BESIDE_FILL = 1e14  # if a reading is between these numbers, larger numbers are readings, too
 HUNDREDS = re.compile(r"\s*-?[1-9]\d{2}\s*")  # 100 to 999: no thousands separator is needed
 THOUSANDS = re.compile(r"-?[1-9]\d{0,2},\d{3}")
 POINT_THOUSANDS = re.compile(r"-?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
@@ -143,18 +145,26 @@ def is_number(text: str) -> bool:
 def without_codes(reading: "NDArray[np.float64]") -> "tuple[NDArray[np.float64], dict[float, int]]":
     """Return CSV readings with NaN in place of codes such as -999, and how often each code occurs.
 
-    Only the numbers in `CODES` can be codes. Such a number is a code if it is far below or far
-    above all other readings.
+    Only the numbers in `CODES`, and numbers of at least ±`MIN_FILL_VALUE`, can be codes. Such a
+    number is a code if it is far below or far above all other readings.
 
     >>> import numpy as np
     >>> without_codes(np.array([20.0, -999.0, 25.0]))
     (array([20., nan, 25.]), {-999.0: 1})
     >>> without_codes(np.array([-1200.0, -999.0, 700.0]))[1]
     {}
+    >>> without_codes(np.array([9.96921e36, 20.0, 25.0]))[1]
+    {9.96921e+36: 1}
+    >>> without_codes(np.array([2e20, 5e19, 3e20]))[1]
+    {}
     """
     import numpy as np
 
-    is_code = np.isin(reading, CODES)
+    size = np.abs(reading)
+    is_fill = size >= MIN_FILL_VALUE
+    if (size[~is_fill] > MAX_BESIDE_FILL).any():
+        is_fill[:] = False
+    is_code = np.isin(reading, CODES) | is_fill
     others = reading[~is_code & ~np.isnan(reading)]
     if not is_code.any() or not len(others):
         return reading, {}

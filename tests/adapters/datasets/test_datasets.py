@@ -296,6 +296,16 @@ def load(path: Path, text: str) -> Recording:
     return table.dataset.load([str(path)])
 
 
+@pytest.mark.parametrize("fill", ["9.96921e+36", "1e20", "-3.4028235E38", "1e300"])
+def test_fill_values_of_netcdf_files_are_no_readings(tmp_path, fill):
+    """With such a reading on a test day, the table of compare had numbers of 40 digits."""
+    recording = load(tmp_path / "r.csv", f"time,a,b\n0,20,21\n600,{fill},22\n1200,21,23\n")
+
+    assert not recording.observed[1, 0]
+    assert recording.observed.sum() == 5
+    assert f"{float(fill):g} means no reading (cells: 1)" in recording.source
+
+
 @st.composite
 def grids(draw: st.DrawFn) -> np.ndarray:
     """Draw a small grid with gaps (NaN), with a reading of each sensor."""

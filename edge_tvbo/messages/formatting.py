@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from math import floor, log10
+from math import floor, inf, log10
 from unicodedata import normalize
 
 import msgspec
@@ -91,8 +91,8 @@ def significant_in_spread(value: float, spread: float, digits: int = 3) -> str:
     >>> significant_in_spread(101_325.4, 71.0), significant_in_spread(21.34, 1.4)
     ('101325', '21.3')
     """
-    if value and spread:
-        digits = max(digits, floor(log10(abs(value))) - floor(log10(abs(spread))) + 2)
+    if value and 0.0 < spread < inf:
+        digits = max(digits, floor(log10(abs(value))) - floor(log10(spread)) + 2)
     return significant(value, digits)
 
 

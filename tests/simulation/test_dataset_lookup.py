@@ -53,3 +53,11 @@ def test_described_range_shows_how_the_readings_differ():
         "101325 to 101395 Pa"
     )
     assert dataset_lookup.describe(small_recording(unit=""))["range"] == "9 to 99"
+
+
+def test_readings_whose_difference_is_no_float_are_described():
+    """The command data info ended with an OverflowError."""
+    values = np.where(np.arange(15.0).reshape(5, 3) % 2, 1.5e308, -1.5e308)
+    assert dataset_lookup.describe(small_recording(values=values, unit="Pa"))["range"] == (
+        "-1.5e+308 to 1.5e+308 Pa"
+    )

@@ -10,7 +10,7 @@ from statistics import median
 
 import msgspec
 
-from edge_tvbo.messages.formatting import counted, range_text, significant
+from edge_tvbo.messages.formatting import counted, range_text, significant_in_spread
 from edge_tvbo.messages.payloads import Activation
 from edge_tvbo.messages.sensor_ids import is_displayable
 from edge_tvbo.setup.quantities import (
@@ -133,9 +133,11 @@ class SensorGroup(msgspec.Struct, frozen=True):
         source = source_name(self.integration)
         unit = self.unit.name if self.unit else self.announced_unit or quantity.unit
         span = f"{range_text(values, 4)} {unit}".rstrip()
-        some = [f"{shown(name)} {significant(value, 4)}" for name, value in self.readings.items()][
-            :LISTED_SENSORS
-        ]
+        width = max(values) - min(values)
+        some = [
+            f"{shown(name)} {significant_in_spread(value, width, 4)}"
+            for name, value in self.readings.items()
+        ][:LISTED_SENSORS]
         more = ", ..." if count > LISTED_SENSORS else ""
         name = quantity.name
         if self.value not in (None, name) and _NUMBER.search(self.value):

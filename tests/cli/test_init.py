@@ -159,6 +159,17 @@ def test_the_probes_of_one_device_are_found_in_the_order_of_their_numbers(topic)
     assert ": temperature (Temperature12), 20.12 to 20.12 °C in" in groups[11].describe()
 
 
+def test_readings_with_a_large_offset_are_listed_with_the_digits_of_their_range():
+    found = discovery()
+    for name, value in (("hall", 101_210.0), ("attic", 101_440.0)):
+        found.add_message(f"house/{name}/pressure", json.dumps(value).encode())
+
+    text = found.groups()[0].describe()
+
+    assert "101210 to 101440" in text
+    assert text.endswith(": attic 101440, hall 101210")
+
+
 def test_known_quantities_are_listed_before_unknown_ones():
     found = discovery()
     for name, value in NODES.items():

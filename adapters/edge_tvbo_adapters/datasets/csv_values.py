@@ -18,8 +18,8 @@ EMPTY = frozenset(
     | {"unavailable", "unknown", "undefined", "missing"}  # written by Home Assistant and Grafana
 )
 CODES = (-999.0, -999.9, -9999.0, -99999.0, -32768.0, -127.0, 9999.0, 99999.0)  # no reading
-MIN_FILL_VALUE = 1e20  # larger numbers may be no readings: netCDF files hold 9.96921e36 for them
-MAX_BESIDE_FILL = 1e14  # if a reading is between these numbers, larger numbers are readings, too
+MIN_FILL_VALUE = 1e20  # a number this large may be a fill value: 9.96921e36 in netCDF files
+MAX_BESIDE_FILL = 1e14  # largest other number in a file with a fill value
 HUNDREDS = re.compile(r"\s*-?[1-9]\d{2}\s*")  # 100 to 999: no thousands separator is needed
 THOUSANDS = re.compile(r"-?[1-9]\d{0,2},\d{3}")
 POINT_THOUSANDS = re.compile(r"-?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
@@ -145,8 +145,8 @@ def is_number(text: str) -> bool:
 def without_codes(reading: "NDArray[np.float64]") -> "tuple[NDArray[np.float64], dict[float, int]]":
     """Return CSV readings with NaN in place of codes such as -999, and how often each code occurs.
 
-    Only the numbers in `CODES`, and numbers of at least ±`MIN_FILL_VALUE`, can be codes. Such a
-    number is a code if it is far below or far above all other readings.
+    A number in `CODES`, or the only number of at least ±`MIN_FILL_VALUE`, is a code if it is far
+    below or far above all other readings.
 
     >>> import numpy as np
     >>> without_codes(np.array([20.0, -999.0, 25.0]))
@@ -161,10 +161,10 @@ def without_codes(reading: "NDArray[np.float64]") -> "tuple[NDArray[np.float64],
     import numpy as np
 
     size = np.abs(reading)
-    is_fill = size >= MIN_FILL_VALUE
-    if (size[~is_fill] > MAX_BESIDE_FILL).any():
-        is_fill[:] = False
-    is_code = np.isin(reading, CODES) | is_fill
+    is_large = size >= MIN_FILL_VALUE
+    is_code = np.isin(reading, CODES)
+    if len(np.unique(reading[is_large])) == 1 and not (size[~is_large] > MAX_BESIDE_FILL).any():
+        is_code |= is_large
     others = reading[~is_code & ~np.isnan(reading)]
     if not is_code.any() or not len(others):
         return reading, {}

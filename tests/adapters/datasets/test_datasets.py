@@ -306,6 +306,14 @@ def test_fill_values_of_netcdf_files_are_no_readings(tmp_path, fill):
     assert f"{float(fill):g} means no reading (cells: 1)" in recording.source
 
 
+def test_large_numbers_that_differ_are_readings(tmp_path):
+    """A flux of photons is 0 at night; a fill value is the same number in each gap."""
+    recording = load(tmp_path / "r.csv", "time,a,b\n0,0,0\n600,8.1e20,7.9e20\n1200,0,1.2e21\n")
+
+    assert recording.observed.all()
+    assert recording.values.max() == 1.2e21
+
+
 @st.composite
 def grids(draw: st.DrawFn) -> np.ndarray:
     """Draw a small grid with gaps (NaN), with a reading of each sensor."""

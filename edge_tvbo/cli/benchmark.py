@@ -98,7 +98,8 @@ def benchmark(
     if ORACLE in wanted:
         raise ConfigError(
             "The oracle knows the values of all sensors, so its regret is always 0. In a "
-            "benchmark, a policy reads only the sensor that it selects. Leave out  oracle"
+            "benchmark, a policy reads only the sensor that it selects. Leave the policy oracle "
+            "out."
         )
     recorded = _recordings(chosen, data_dir)
     refused = check_pairs(chosen, wanted, recorded)

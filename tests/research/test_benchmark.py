@@ -255,7 +255,7 @@ def test_the_command_prints_a_ranking_and_lists_an_installed_problem(installed, 
     assert "There is no policy 'nope'" in listed.output
     refused = CliRunner().invoke(main, ["benchmark", "--policies", "random,oracle"])
     assert refused.exit_code == 2
-    assert "Leave out  oracle" in refused.output
+    assert "Leave the policy oracle out." in refused.output
     done = CliRunner().invoke(
         main, [*command, "--problems", "tides,static", "--out", str(tmp_path / "out")]
     )

@@ -9,7 +9,7 @@ from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.numerics.types import Mask
 
-MAX_SKIPPED = 10**15  # intervals that one call of `skip` may end
+MAX_SKIPPED = 10**15  # intervals that `skip` may end; a downtime has at most 10^12, of 10 ms
 
 
 def eligible_mask(eligible: Mask | None, all_arms: Mask) -> Mask:

@@ -15,7 +15,6 @@ from edge_tvbo.cli.options import WholeNumberRange, by_policy, seed_option
 from edge_tvbo.cli.output import progress
 from edge_tvbo.cli.recordings import is_csv, recording_of, with_complete_rows
 from edge_tvbo.errors import ConfigError, DataError, hint, naming_file
-from edge_tvbo.messages.formatting import counted
 
 if TYPE_CHECKING:
     from edge_tvbo.research.experiments.base import ResultTable
@@ -83,6 +82,7 @@ def benchmark(
     The policies learn from the first three quarters of the recording, and are compared on the last
     quarter.
     """
+    from edge_tvbo.messages.formatting import counted
     from edge_tvbo.research.benchmark import REGRET, Benchmark, check_pairs, run_benchmark
     from edge_tvbo.research.experiments import report, runner
     from edge_tvbo.research.problems import problems as all_problems

@@ -19,7 +19,6 @@ from edge_tvbo.cli.options import (
 )
 from edge_tvbo.cli.output import print_json, progress
 from edge_tvbo.cli.recordings import data_source
-from edge_tvbo.messages.formatting import counted
 
 
 @click.command()
@@ -53,6 +52,7 @@ def experiment(
     finished run in the directory of --out. If you interrupt an experiment, start it again with the
     same command: it then computes only the remaining runs.
     """
+    from edge_tvbo.messages.formatting import counted
     from edge_tvbo.research import experiments
     from edge_tvbo.simulation.dataset_lookup import with_home
 

@@ -134,6 +134,7 @@ FAILURES = {
     "unknown CA, the system's": ("server", "", {"ca": None}, ["unknown CA", "this system knows"]),
     "name mismatch": ("elsewhere", "", {}, ["not for '127.0.0.1'", "mqtt.tls.server_name"]),
     "expired": ("expired", "", {}, ["has expired", "renew it"]),
+    "expired CA": ("young", "", {"ca": "old"}, ["that of its CA, has expired", "renew it"]),
     "certificate wanted": (
         "server",
         "require_certificate true\n",

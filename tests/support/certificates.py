@@ -17,6 +17,15 @@ def authority(directory, name):
     run(directory, "req", "-x509", *NEW_KEY, *files, "-days", "30", "-subj", f"/CN={name}")
 
 
+def expired_authority(directory, name):
+    """Make a CA whose own certificate has expired: `name`.pem and `name`.key."""
+    files = ("-keyout", f"{name}.key", "-out", f"{name}.csr")
+    run(directory, "req", *NEW_KEY, *files, "-subj", f"/CN={name}")
+    (directory / f"{name}.ext").write_text("basicConstraints=critical,CA:TRUE\n")
+    files = ("-in", f"{name}.csr", "-out", f"{name}.pem", "-extfile", f"{name}.ext")
+    run(directory, "x509", "-req", "-signkey", f"{name}.key", *files, "-days", "-1")
+
+
 def self_signed(directory, name):
     """Make a certificate of this machine that signs itself: `name`.pem and `name`.key."""
     files = ("-keyout", f"{name}.key", "-out", f"{name}.pem")
@@ -45,6 +54,8 @@ def everything(directory):
     server(directory)
     authority(directory, "stranger")
     certificate(directory, "expired", ca="ca", names=HERE, days=-1)
+    expired_authority(directory, "old")
+    certificate(directory, "young", ca="old", names=HERE)
     certificate(directory, "elsewhere", ca="ca", names="DNS:broker.example,IP:192.0.2.1")
     certificate(directory, "client", ca="ca", names="DNS:edge")
     certificate(directory, "intruder", ca="stranger", names="DNS:edge")

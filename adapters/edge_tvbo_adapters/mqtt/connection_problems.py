@@ -276,7 +276,10 @@ def _untrusted(error: ssl.SSLCertVerificationError, mqtt: Mqtt, tls: Tls) -> Con
     match error.verify_code:  # X509_V_ERR_* of OpenSSL
         case 10:
             code = Code.EXPIRED
-            text = f"the broker's certificate has expired (today is {today}); renew it"
+            text = (
+                "the broker's certificate, or that of its CA, has expired (today is "
+                f"{today}); renew it"
+            )
         case 9:
             code = Code.EXPIRED
             text = (

@@ -209,6 +209,26 @@ def test_sensors_that_sent_nothing_are_named_up_to_a_bound(mosquitto, tmp_path, 
     assert "otherwise check the topic, and whether the broker's ACL allows" in text
 
 
+@pytest.mark.parametrize(
+    ("limit", "version", "words"),
+    [
+        ("retain_available false", "5", "the broker retains no messages"),
+        ("retain_available false", "3.1.1", "the broker's log says why"),
+        ("max_qos 0", "5", "the broker accepts only QoS 0"),
+        ("max_qos 0", "3.1.1", "the broker's log says why"),
+    ],
+)
+def test_a_broker_that_the_daemon_cannot_use_is_not_called_good(
+    mosquitto, tmp_path, limit, version, words
+):
+    broker = mosquitto(f"allow_anonymous true\n{limit}\n")
+    broker.start()
+    status, steps = tried(configured(tmp_path, broker.port, f'version = "{version}"'))
+    assert status == 1
+    assert not steps[-1]["good"]
+    assert words in steps[-1]["text"]
+
+
 def test_a_source_without_a_reading_is_not_called_good(mosquitto, tmp_path):
     broker = mosquitto()
     broker.start()

@@ -1,7 +1,7 @@
 """The paho client of one MQTT session: functions that make it, connect it and close its socket."""
 
 import socket
-from typing import Any
+from typing import Any, NamedTuple
 
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
@@ -12,10 +12,17 @@ from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
 from edge_tvbo_adapters.mqtt.versions import PROTOCOLS
 
 
-def make_client(mqtt: Mqtt, version: str, client_id: str, will: str | None) -> Client:
+class Will(NamedTuple):
+    """Retained message that the broker publishes when a session breaks."""
+
+    topic: str
+    payload: bytes
+
+
+def make_client(mqtt: Mqtt, version: str, client_id: str, will: Will | None) -> Client:
     """Return a paho client that neither reconnects nor acknowledges messages by itself.
 
-    The broker publishes a retained ``offline`` on the topic `will` when the session breaks.
+    The broker publishes `will` when the session breaks.
     """
     client = Client(
         CallbackAPIVersion.VERSION2,
@@ -26,7 +33,7 @@ def make_client(mqtt: Mqtt, version: str, client_id: str, will: str | None) -> C
     )
     client.connect_timeout = CONNECT_TIMEOUT_S
     if will is not None:
-        client.will_set(will, b"offline", qos=1, retain=True)
+        client.will_set(will.topic, will.payload, qos=1, retain=True)
     if mqtt.username is not None:
         client.username_pw_set(*mqtt.login())
     return client

@@ -16,6 +16,7 @@ from edge_tvbo.errors import Code, LinkError
 from edge_tvbo.messages.events import BatteryReported, Reading, Unreadable
 from edge_tvbo.messages.formatting import listed, named, significant
 from edge_tvbo_adapters.mqtt import tls
+from edge_tvbo_adapters.mqtt.client import Will
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, open_socket
 from edge_tvbo_adapters.mqtt.connection_problems import link_error, not_connected, unusable_files
 from edge_tvbo_adapters.mqtt.message_router import Route, matching, routes
@@ -73,7 +74,8 @@ def check_connection(
                 yield _login_in_use(mqtt, instance)
                 return
         observed = Observed(instance, fields)
-        with closing(ShortSession(mqtt, instance, observed.take)) as session:
+        will = Will(observed.echo_topic, b"")  # like the daemon's, but it changes nothing
+        with closing(ShortSession(mqtt, instance, observed.take, will=will)) as session:
             yield _accepted(mqtt)
             yield from _subscribe(session, observed)
             yield from _publish(session, observed)

@@ -15,6 +15,16 @@ from edge_tvbo.errors import Code, LinkError
 CONTAINER_FILES = (Path("/.dockerenv"), Path("/run/.containerenv"))  # of Docker; of Podman
 
 
+NO_RETAINED_MESSAGES = (
+    "the broker retains no messages, but the daemon's documents are retained messages; allow them "
+    "in the broker's configuration"
+)
+NO_QOS_1 = (
+    "the broker accepts only QoS 0, but the daemon publishes with QoS 1; allow QoS 1 in the "
+    "broker's configuration"
+)
+
+
 class ConnectionProblem(NamedTuple):
     """Reason why there is no connection to the broker, with advice for the user."""
 
@@ -128,6 +138,10 @@ def connection_refused(
         case "Client identifier not valid":
             text = f"the client id {client_id!r} is refused; set mqtt.client_id to another id"
             code = Code.CLIENT_ID
+        case "Retain not supported":
+            text, code = f"{NO_RETAINED_MESSAGES} ({why})", Code.LINK
+        case "QoS not supported":
+            text, code = f"{NO_QOS_1} ({why})", Code.LINK
         case "Server unavailable":
             return ConnectionProblem("the broker is not available yet")
         case "Server busy" | "Connection rate exceeded":
@@ -151,6 +165,8 @@ def ended_by_broker(reason: ReasonCode, why: str, client_id: str) -> ConnectionP
         case "Not authorized":
             text = f"the broker ends the session: {why}; allow the daemon's topics in the ACL"
             return ConnectionProblem(text, Code.FORBIDDEN, lasting=True)
+        case "QoS not supported":
+            return ConnectionProblem(f"{NO_QOS_1} ({why})", lasting=True)
         case "Packet too large" | "Quota exceeded" | "Message rate too high":
             text = f"the broker ends the session: {why}; raise this limit in the broker"
             return ConnectionProblem(text, lasting=True)
@@ -189,7 +205,7 @@ def closed_before_connack(mqtt: Mqtt, error: ssl.SSLError | None) -> ConnectionP
     if mqtt.tls is None:
         return ConnectionProblem(
             "the broker closes the connection without an MQTT packet; if port "
-            f"{mqtt.port} expects TLS, add [mqtt.tls]",
+            f"{mqtt.port} expects TLS, add [mqtt.tls]; otherwise, the broker's log says why",
             Code.NOT_MQTT,
         )
     if mqtt.tls.certificate is None:

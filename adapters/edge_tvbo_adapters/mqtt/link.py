@@ -44,6 +44,7 @@ from edge_tvbo.messages.events import (
 )
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo_adapters.mqtt.backoff import SHORT_SESSION_S
+from edge_tvbo_adapters.mqtt.client import Will
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
 from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, no_acknowledgement
 from edge_tvbo_adapters.mqtt.former_documents import FormerDocuments
@@ -143,7 +144,8 @@ class MqttLink:
         optional += discovery.filters if discovery else ()
         self._subscription = Subscription(self._router.filters, optional, health)
         self._silence = InputSilence(mqtt.silence, fields)
-        self._starter = SessionStarter(mqtt, client_id, f"{self._base}/status", log)
+        will = Will(f"{self._base}/status", b"offline")
+        self._starter = SessionStarter(mqtt, client_id, will, log)
         self._session: Session | None = None
         self._begun_at: float | None = None  # monotonic time when the broker accepted the session
         self._online = False  # whether the broker has granted the subscriptions

@@ -26,6 +26,7 @@ from edge_tvbo.config.mqtt_settings import Mqtt, Tls
 from edge_tvbo.errors import Code
 from edge_tvbo_adapters.mqtt import tls
 from edge_tvbo_adapters.mqtt.client import (
+    Will,
     close_socket,
     connect_client,
     detach_callbacks,
@@ -81,8 +82,8 @@ class Session:
         Monotonic time, s.
     max_packet : int
         The largest packet, in bytes, that an MQTT 5 broker may send. MQTT 3.1.1 has no such limit.
-    will : str, optional
-        The topic on which the broker publishes a retained ``offline`` when the session breaks.
+    will : Will, optional
+        The retained message that the broker publishes when the session breaks.
     address : str, optional
         The broker's last known IP address; it is used if the broker's name cannot be resolved.
     connack_5_timeout_s : float
@@ -96,7 +97,7 @@ class Session:
         now: float,
         *,
         max_packet: int,
-        will: str | None = None,
+        will: Will | None = None,
         address: str | None = None,
         connack_5_timeout_s: float = CONNACK_5_TIMEOUT_S,
     ) -> None:

@@ -3,6 +3,7 @@
 from logging import Logger
 
 from edge_tvbo.config.mqtt_settings import Mqtt
+from edge_tvbo_adapters.mqtt.client import Will
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
 from edge_tvbo_adapters.mqtt.publication import PACKET_OVERHEAD
 from edge_tvbo_adapters.mqtt.session import CONNACK_5_TIMEOUT_S, Session
@@ -19,13 +20,13 @@ class SessionStarter:
         The broker and the login.
     client_id : str
         The link's client id.
-    will : str
-        The topic of the will.
+    will : Will
+        The retained message that the broker publishes when a session breaks.
     log : Logger
         The link's log.
     """
 
-    def __init__(self, mqtt: Mqtt, client_id: str, will: str, log: Logger) -> None:
+    def __init__(self, mqtt: Mqtt, client_id: str, will: Will, log: Logger) -> None:
         self._mqtt = mqtt
         self._client_id = client_id
         self._will = will

@@ -15,6 +15,7 @@ from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
+from edge_tvbo_adapters.mqtt.client import Will
 from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, ended_session, link_error
 from edge_tvbo_adapters.mqtt.session import Session, SessionState
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
@@ -37,6 +38,8 @@ class ShortSession:
         Called with every message that arrives; it must not raise an error.
     timeout_s : float
         The longest wait for the connection, and for each answer of the broker.
+    will : Will, optional
+        The retained message that the broker publishes when the session breaks.
     """
 
     def __init__(
@@ -46,13 +49,18 @@ class ShortSession:
         receive: Callable[[MQTTMessage], None],
         *,
         timeout_s: float = ANSWER_TIMEOUT_S,
+        will: Will | None = None,
     ) -> None:
         self._mqtt = mqtt
         self._receive = receive
         self._timeout_s = timeout_s
         client_id = f"{mqtt.client_id or default_client_id(instance)}-{os.getpid()}"
         self._session = Session(
-            mqtt, client_id, time.monotonic(), max_packet=MAX_PAYLOAD + MAX_TOPIC_LENGTH
+            mqtt,
+            client_id,
+            time.monotonic(),
+            max_packet=MAX_PAYLOAD + MAX_TOPIC_LENGTH,
+            will=will,
         )
         self._acknowledged: set[int] = set()
         self._accepted = False

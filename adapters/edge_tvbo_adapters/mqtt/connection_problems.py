@@ -94,6 +94,15 @@ def no_connection_yet(timeout_s: float) -> ConnectionProblem:
     )
 
 
+def silent_server() -> ConnectionProblem:
+    """Return the connection problem of a server that sends no CONNACK, or no other answer."""
+    return ConnectionProblem(
+        "the broker accepts the connection, but then sends nothing; if it is an MQTT broker, it "
+        "may hang: restart it; otherwise, check mqtt.host and mqtt.port",
+        Code.NO_ANSWER,
+    )
+
+
 def no_acknowledgement(mqtt: Mqtt) -> ConnectionProblem:
     """Return the connection problem of a broker that does not acknowledge a publication."""
     return ConnectionProblem(

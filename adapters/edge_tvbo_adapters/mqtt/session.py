@@ -42,6 +42,7 @@ from edge_tvbo_adapters.mqtt.connection_problems import (
     no_handshake,
     not_connected,
     not_mqtt,
+    silent_server,
     unusable_files,
 )
 from edge_tvbo_adapters.mqtt.versions import (
@@ -370,8 +371,7 @@ class Session:
             and now >= self.deadline
             and not self.problem
         ):
-            text = "the broker accepts the connection, but then sends nothing; does it speak MQTT?"
-            self.problem = ConnectionProblem(text, Code.NO_ANSWER)
+            self.problem = silent_server()
         if self.problem is not None and self._may_fall_back():
             self._fall_back(now)
         elif self.problem is not None:

@@ -16,7 +16,12 @@ from paho.mqtt.client import MQTTMessage
 from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
 from edge_tvbo_adapters.mqtt.client import Will
-from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, ended_session, link_error
+from edge_tvbo_adapters.mqtt.connection_problems import (
+    ConnectionProblem,
+    ended_session,
+    link_error,
+    silent_server,
+)
 from edge_tvbo_adapters.mqtt.session import Session, SessionState
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
 
@@ -117,9 +122,8 @@ class ShortSession:
     def _no_answer(self) -> ConnectionProblem:
         if self._session.state is SessionState.CONNECTING:
             text = "no reply; check mqtt.host, mqtt.port and firewalls"
-        else:
-            text = "the broker accepts the connection, but then sends nothing"
-        return ConnectionProblem(text, Code.NO_ANSWER)
+            return ConnectionProblem(text, Code.NO_ANSWER)
+        return silent_server()
 
 
 def _ready(

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any, Literal, TextIO
 
 import msgspec
@@ -22,6 +23,7 @@ REPEAT_PERIOD_S = 60.0  # in this time, the same text is logged only once
 MAX_TEXTS = 256  # number of texts that the filter stores
 SIGNAL_REPLIES = ("edge_tvbo.daemon.reload", "edge_tvbo.daemon.status_dump")  # SIGHUP, SIGUSR1
 NEVER_SUPPRESSED = (*SIGNAL_REPLIES, "edge_tvbo.daemon.rejection_log")
+RECOVERIES = ("edge_tvbo_adapters.mqtt.link",)  # whose texts at level info end a problem
 PACKAGES = ("edge_tvbo", "edge_tvbo_adapters")  # packages whose log levels can be set
 AREAS = {  # the loggers of each area of `LogLevels`
     "mqtt": ("edge_tvbo_adapters.mqtt",),
@@ -133,7 +135,9 @@ class JsonFormatter(logging.Formatter):
 class RepeatFilter(logging.Filter):
     """Filter that passes a log text once in `REPEAT_PERIOD_S` seconds, and counts its repeats.
 
-    Debug texts, and texts of a reload, of the rejection log and of a status dump always pass.
+    Debug texts, and texts of a reload, of the rejection log and of a status dump always pass. A
+    text at level info of one of the `RECOVERIES` also passes if its logger has logged a problem
+    since the last time.
 
     >>> import sys
     >>> log, now = logging.Logger("x"), [0.0]
@@ -148,6 +152,7 @@ class RepeatFilter(logging.Filter):
         super().__init__()
         self._clock = clock
         self._seen: dict[tuple[str, int, str], tuple[float, int]] = {}  # (logged at, repeats)
+        self._problem_at: dict[str, float] = {}  # by logger: when it last logged a problem
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to log `record`; add the number of suppressed repeats to its text."""
@@ -156,9 +161,13 @@ class RepeatFilter(logging.Filter):
         text, now = record.getMessage(), self._clock()
         key = (record.name, record.levelno, text)
         logged_at, repeats = self._seen.get(key, (-REPEAT_PERIOD_S, 0))
-        if now - logged_at < REPEAT_PERIOD_S:
+        is_problem = record.levelno > logging.INFO
+        has_ended = not is_problem and self._problem_at.get(record.name, -inf) >= logged_at
+        if now - logged_at < REPEAT_PERIOD_S and not has_ended:
             self._seen[key] = logged_at, repeats + 1
             return False
+        if is_problem and record.name in RECOVERIES:
+            self._problem_at[record.name] = now
         self._seen.pop(key, None)
         self._seen[key] = now, 0
         if len(self._seen) > MAX_TEXTS:

@@ -20,6 +20,7 @@ from edge_tvbo.daemon.log_format import (
     AREAS,
     MAX_TEXTS,
     PACKAGES,
+    RECOVERIES,
     REPEAT_PERIOD_S,
     SIGNAL_REPLIES,
     JournaldFormatter,
@@ -44,12 +45,12 @@ class Collector(logging.Handler):
 class Log:
     """A logger with a repeat filter, and a clock moved by hand."""
 
-    def __init__(self):
+    def __init__(self, name="test"):
         self.now = 0.0
         self.collector = Collector()
         self.filter = RepeatFilter(clock=lambda: self.now)
         self.collector.addFilter(self.filter)
-        self.log = logging.Logger("test")
+        self.log = logging.Logger(name)
         self.log.addHandler(self.collector)
 
     @property
@@ -58,6 +59,15 @@ class Log:
 
 
 # --- repeats --------------------------------------------------------------------------------------
+
+
+def test_the_end_of_a_problem_is_logged_after_each_logged_problem():
+    log = Log("edge_tvbo_adapters.mqtt.link")
+    for text in ("no reply", "connected", "no reply", "connected", "refused", "connected"):
+        log.now += 5.0
+        (log.log.info if text == "connected" else log.log.error)("%s", text)
+    expected = ["no reply", "connected", "refused", "connected (repeated once)"]
+    assert log.texts == expected
 
 
 def test_a_repeated_text_is_logged_once_a_minute_with_the_count():
@@ -205,7 +215,7 @@ def test_it_writes_to_the_stream_it_is_given(logged, level):
 
 def test_each_area_of_the_settings_has_existing_loggers():
     assert {"level", *AREAS} == set(LogLevels.__struct_fields__)
-    for name in (*PACKAGES, *SIGNAL_REPLIES, *chain(*AREAS.values())):
+    for name in (*PACKAGES, *SIGNAL_REPLIES, *RECOVERIES, *chain(*AREAS.values())):
         assert find_spec(name), name
 
 

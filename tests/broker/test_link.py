@@ -567,6 +567,14 @@ def test_the_session_ends_if_the_broker_never_answers_the_subscription(caplog):
         assert "subscription" in logged(caplog)[0]
 
 
+def test_an_unanswered_subscription_is_logged_even_if_the_link_never_waits_long(caplog):
+    with FakeBroker(reconnect_min=0.1, reconnect_max=0.1) as fake_broker:
+        fake_broker.send(ACCEPTED)
+        fake_broker.until(lambda: b"lab/+/reading" in fake_broker.received())
+        list(fake_broker.link.service(0, time.monotonic() + 11))
+        assert "subscription" in logged(caplog)[0]
+
+
 # --- simulated sensors ------------------------------------------------------------------------
 
 

@@ -110,13 +110,14 @@ class FakeBroker:
     """A listening socket that plays the broker of a link; the test drives both, without threads."""
 
     def __init__(self, **options):
-        self._options = {"version": "3.1.1"} | options  # the tests write its packets
+        waits = {"reconnect_min": 100, "reconnect_max": 100}
+        self._options = {"version": "3.1.1", **waits} | options  # the tests write its packets
 
     def __enter__(self):
         self._server = socket.create_server(("127.0.0.1", 0))
         self._server.settimeout(TIMEOUT_S)
         port = self._server.getsockname()[1]
-        self.link = link_to(port, reconnect_min=100, reconnect_max=100, **self._options)
+        self.link = link_to(port, **self._options)
         list(self.link.service(0, time.monotonic()))
         self._theirs, _ = self._server.accept()
         self._theirs.setblocking(False)

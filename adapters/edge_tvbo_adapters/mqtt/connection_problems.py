@@ -114,6 +114,16 @@ def no_acknowledgement(mqtt: Mqtt) -> ConnectionProblem:
     )
 
 
+def no_subscription_answer(timeout_s: float) -> ConnectionProblem:
+    """Return the connection problem of a broker that does not answer a subscription."""
+    return ConnectionProblem(
+        f"the broker has not answered the subscription for {timeout_s:.0f} s; the daemon "
+        "reconnects; check the broker, and any bridge or proxy in front of it",
+        Code.NO_ANSWER,
+        lasting=True,
+    )
+
+
 def not_mqtt(mqtt: Mqtt, why: str) -> ConnectionProblem:
     """Return the connection problem of a server that is not an MQTT broker."""
     secure = "" if mqtt.tls else f", and add [mqtt.tls] if port {mqtt.port} expects TLS"

@@ -46,7 +46,11 @@ from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo_adapters.mqtt.backoff import SHORT_SESSION_S
 from edge_tvbo_adapters.mqtt.client import Will
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S
-from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, no_acknowledgement
+from edge_tvbo_adapters.mqtt.connection_problems import (
+    ConnectionProblem,
+    no_acknowledgement,
+    no_subscription_answer,
+)
 from edge_tvbo_adapters.mqtt.former_documents import FormerDocuments
 from edge_tvbo_adapters.mqtt.input_silence import InputSilence
 from edge_tvbo_adapters.mqtt.message_router import MAX_DETAIL, MessageRouter
@@ -449,8 +453,7 @@ class MqttLink:
         These messages can be overdue: SUBACK and PUBACK of the broker, and readings of the sensors.
         """
         if self._subscription.is_overdue(now):
-            text = "the broker does not answer the subscription"
-            return ConnectionProblem(text, Code.NO_ANSWER)
+            return no_subscription_answer(CONNECT_TIMEOUT_S)
         if self._outbox.unacknowledged_s() > 2 * self._mqtt.keepalive:
             return no_acknowledgement(self._mqtt)
         if not self._silence.is_too_long(now) or not self._online:

@@ -31,6 +31,7 @@ class ConnectionProblem(NamedTuple):
     text: str
     code: Code = Code.LINK
     lasting: bool = False  # True if the problem lasts until the user changes something
+    stated: bool = False  # whether the broker itself has said why it ended the session
 
 
 def link_error(mqtt: Mqtt, problem: ConnectionProblem) -> LinkError:
@@ -177,19 +178,28 @@ def ended_by_broker(reason: ReasonCode, why: str, client_id: str) -> ConnectionP
 
     `why` is the reason as a text, with the broker's own words.
     """
+    text = f"the broker ends the session: {why}"
     match str(reason):
         case "Session taken over":
             text = f"another client has connected with the client id {client_id!r}"
             return ConnectionProblem(text, Code.CLIENT_ID)
+        case "Normal disconnection" | "Unspecified error":
+            return ConnectionProblem(text)
         case "Not authorized":
-            text = f"the broker ends the session: {why}; allow the daemon's topics in the ACL"
-            return ConnectionProblem(text, Code.FORBIDDEN, lasting=True)
+            text += "; allow the daemon's topics in the ACL"
+            return ConnectionProblem(text, Code.FORBIDDEN, lasting=True, stated=True)
         case "QoS not supported":
-            return ConnectionProblem(f"{NO_QOS_1} ({why})", lasting=True)
+            return ConnectionProblem(f"{NO_QOS_1} ({why})", lasting=True, stated=True)
         case "Packet too large" | "Quota exceeded" | "Message rate too high":
-            text = f"the broker ends the session: {why}; raise this limit in the broker"
-            return ConnectionProblem(text, lasting=True)
-    return ConnectionProblem(f"the broker ends the session: {why}")
+            text += "; raise this limit in the broker"
+            return ConnectionProblem(text, lasting=True, stated=True)
+    return ConnectionProblem(text, stated=True)
+
+
+def ends_each_session(problem: ConnectionProblem) -> ConnectionProblem:
+    """Return the connection problem of a broker that ends each session early, and has said why."""
+    text = f"{problem.text}; the broker ends every session within seconds; its log may say more"
+    return ConnectionProblem(text, problem.code, lasting=True)
 
 
 def ended_session(problem: ConnectionProblem, mqtt: Mqtt) -> ConnectionProblem:

@@ -9,7 +9,11 @@ from edge_tvbo.config.mqtt_settings import Mqtt
 from edge_tvbo.errors import Code
 from edge_tvbo_adapters.mqtt.backoff import MIN_SHORT_SESSIONS, SHORT_SESSION_S, Backoff
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, Attempt, open_socket
-from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, not_connected
+from edge_tvbo_adapters.mqtt.connection_problems import (
+    ConnectionProblem,
+    ends_each_session,
+    not_connected,
+)
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.publication import Publication
 from edge_tvbo_adapters.mqtt.sender import Sender
@@ -27,12 +31,13 @@ class Reconnection:
     - Another client with the same id has replaced this client.
     - The broker does not accept a message, because it is too large or its topic is not allowed.
 
-    In MQTT 3.1.1, the broker does not say why it ends a session. So after a short session, the link
-    sends one message at a time. If the same message was unacknowledged at the end of each of the
-    short sessions, this message is the probable cause. A large message is then left out. If the
-    sessions still end early without this message, the cause may be another one. So the message is
-    published again when the series of short sessions is over. If the message is the cause after
-    all, this is recognised again.
+    In MQTT 5, a broker can say why it ends a session; then this reason is logged. In MQTT 3.1.1,
+    the broker does not say why it ends a session. So after a short session, the link sends one
+    message at a time. If the same message was unacknowledged at the end of each of the short
+    sessions, this message is the probable cause. A large message is then left out. If the sessions
+    still end early without this message, the cause may be another one. So the message is published
+    again when the series of short sessions is over. If the message is the cause after all, this is
+    recognised again.
 
     Parameters
     ----------
@@ -64,6 +69,7 @@ class Reconnection:
         self._probe: Attempt[socket.socket] | None = None
         self._unacknowledged: deque[dict[str, Publication]] = deque(maxlen=MIN_SHORT_SESSIONS)
         self._without_success = False  # whether leaving out messages had no effect
+        self._last_problem = ConnectionProblem("")  # that ended the last session
         self.at = 0.0  # monotonic time of the next attempt, or of the end of the probe
 
     @property
@@ -125,6 +131,7 @@ class Reconnection:
         `unacknowledged` are the sent messages that the broker did not acknowledge.
         """
         self._unacknowledged.append({each.topic: each for each in unacknowledged})
+        self._last_problem = problem
         self._outage.lost(problem, now)
         self._backoff.ended(lasted, by_broker=by_broker)
         if self._backoff.short_sessions == 0:
@@ -177,7 +184,11 @@ class Reconnection:
         largest = max(in_each, key=lambda each: each.size, default=None)
         if largest is None or largest.size < MIN_LARGE_MESSAGE:
             self._without_success = True
-            self._outage.failed(self._duplicate_client_id(largest))
+            self._outage.failed(
+                ends_each_session(self._last_problem)
+                if self._last_problem.stated
+                else self._duplicate_client_id(largest)
+            )
             return
         self._outage.failed(
             ConnectionProblem(

@@ -7,10 +7,12 @@ from random import Random
 import pytest
 from edge_tvbo_adapters.mqtt import reconnection
 from edge_tvbo_adapters.mqtt.backoff import MIN_SHORT_SESSIONS, SHORT_SESSION_S
-from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem
+from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem, ended_by_broker
 from edge_tvbo_adapters.mqtt.outage_log import OutageLog
 from edge_tvbo_adapters.mqtt.publication import Publication
 from edge_tvbo_adapters.mqtt.reconnection import MIN_LARGE_MESSAGE, Reconnection
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
 
 from edge_tvbo.config.mqtt_settings import Mqtt
 
@@ -52,10 +54,8 @@ class Sessions:
         outage = OutageLog(logging.getLogger("edge_tvbo"), "broker")
         self.reconnection = Reconnection(Mqtt(), "id", Random(0), outage, self.sender)
 
-    def end(self, *unacknowledged, lasted=1.0, by_broker=True):
-        self.reconnection.session_ended(
-            ConnectionProblem("closed"), lasted, 0.0, unacknowledged, by_broker=by_broker
-        )
+    def end(self, *unacknowledged, lasted=1.0, by_broker=True, problem=ConnectionProblem("closed")):
+        self.reconnection.session_ended(problem, lasted, 0.0, unacknowledged, by_broker=by_broker)
         self.reconnection.is_due(0.0)
 
     def end_early(self, *unacknowledged):
@@ -107,6 +107,27 @@ def test_without_such_a_message_only_a_second_client_is_named(sessions, caplog):
     sessions.end(SMALL)
     assert codes(caplog) == ["[E405]"]
     assert "did not acknowledge" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        ("Administrative action", "[E400]"),
+        ("Not authorized", "[E413]"),
+        ("Session taken over", "[E405]"),
+        ("Unspecified error", "[E405]"),
+    ],
+)
+def test_a_reason_that_the_broker_states_is_logged_instead_of_a_second_client(
+    sessions, caplog, reason, code
+):
+    stated = ReasonCode(PacketTypes.DISCONNECT, reason)
+    problem = ended_by_broker(stated, reason, "id")
+    for _ in range(MIN_SHORT_SESSIONS):
+        sessions.end(SMALL, problem=problem)
+    (line,) = [each for each in caplog.messages if "ends every session" in each]
+    assert line.endswith(code)
+    assert (reason in line) is (code != "[E405]")
 
 
 def test_after_a_short_session_messages_are_sent_one_at_a_time(sessions):

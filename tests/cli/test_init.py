@@ -2040,6 +2040,18 @@ def test_init_needs_a_user_for_a_password_and_listens_only_with_a_readable_one(t
     assert "geheim" not in unreadable.output
 
 
+@pytest.mark.parametrize("more", [("--listen", "1h"), ("--sensor", "a")])
+@pytest.mark.parametrize("host", ["mqtt://me:geheim@lan", "lan:1884", "two words"])
+def test_an_invalid_host_is_rejected_before_listening_and_no_password_in_it_is_printed(
+    tmp_path, host, more
+):
+    made = run("init", str(tmp_path / "my.toml"), "--host", host, *more)
+    assert made.exit_code == 2
+    assert "--host is invalid; allowed: a host name or an IP address" in made.stderr
+    assert "geheim" not in made.output
+    assert "Listening" not in made.output
+
+
 @pytest.mark.parametrize("name", ["two words.toml", "it's.toml", "#1.toml"])
 def test_the_printed_commands_name_the_file_as_a_shell_reads_it(tmp_path, name):
     path = str(tmp_path / name)

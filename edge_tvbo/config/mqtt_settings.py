@@ -176,6 +176,11 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
 
+    @property
+    def address(self) -> str:
+        """The host and the port of the broker as one text; an IPv6 address is in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
     def login(self) -> tuple[str | None, str | None]:
         """Return the user name and the password for the broker as plain text."""
         return self.username, self.password.reveal() if self.password else None

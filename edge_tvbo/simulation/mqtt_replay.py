@@ -221,7 +221,7 @@ def _check_broker(mqtt: Mqtt) -> None:
         socket.create_connection((mqtt.host, mqtt.port), timeout=CONNECT_TIMEOUT_S).close()
     except OSError as error:
         raise EdgeTvboError(
-            f"{mqtt.host}:{mqtt.port}: {error.strerror or error}; is a broker running there?"
+            f"{mqtt.address}: {error.strerror or error}; is a broker running there?"
         ) from None
 
 

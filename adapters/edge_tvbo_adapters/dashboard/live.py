@@ -44,7 +44,7 @@ async def listen(
         problem = await _run_session(mqtt, client_id, state, publish)
         if state.connections().broker.online or problem.text != logged:
             logged = problem.text  # the page does not show this text, which may contain the login
-            log.warning("broker %s:%d: %s", mqtt.host, mqtt.port, logged)
+            log.warning("broker %s: %s", mqtt.address, logged)
         publish(state.broker_lost(REFUSED if problem.lasting else UNREACHABLE))
         await asyncio.sleep(backoff.wait())
 
@@ -73,7 +73,7 @@ async def _run_session(
                 if refusal := _refusal(state.topics, session):
                     if not any(session.granted):
                         return refusal
-                    log.warning("broker %s:%d: %s", mqtt.host, mqtt.port, refusal.text)
+                    log.warning("broker %s: %s", mqtt.address, refusal.text)
                 publish(state.broker_connected())
         return ended_session(session.problem, mqtt) if subscribed else session.problem
 

@@ -36,7 +36,7 @@ class ConnectionProblem(NamedTuple):
 
 def link_error(mqtt: Mqtt, problem: ConnectionProblem) -> LinkError:
     """Return the `LinkError` with which a command-line command ends after a connection problem."""
-    return LinkError(f"broker {mqtt.host}:{mqtt.port}: {problem.text}", problem.code)
+    return LinkError(f"broker {mqtt.address}: {problem.text}", problem.code)
 
 
 def not_connected(error: Exception, mqtt: Mqtt, timeout_s: float) -> ConnectionProblem:

@@ -122,7 +122,7 @@ class MqttLink:
         seed: int | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._name = f"broker {mqtt.host}:{mqtt.port}"
+        self._name = f"broker {mqtt.address}"
         if mqtt.password is not None and mqtt.tls is None and not is_loopback(mqtt.host):
             text = "the password is sent over the network unencrypted; add [mqtt.tls]"
             log.warning("%s: %s", self._name, text)

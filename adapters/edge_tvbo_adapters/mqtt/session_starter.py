@@ -40,7 +40,7 @@ class SessionStarter:
 
         The session uses the broker's address in the last session if the name cannot be resolved.
         """
-        self._log.debug("broker %s:%d: connecting", self._mqtt.host, self._mqtt.port)
+        self._log.debug("broker %s: connecting", self._mqtt.address)
         return Session(
             self._mqtt,
             self._client_id,
@@ -56,17 +56,15 @@ class SessionStarter:
 
         The first session with another version of MQTT than the configured one is logged.
         """
-        broker = (self._mqtt.host, self._mqtt.port)
+        broker = self._mqtt.address
         if session.version not in (self._mqtt.version, self._version):
             self._log.warning(
-                "broker %s:%d: the broker does not seem to speak MQTT %s, so MQTT %s is used",
-                *broker,
+                "broker %s: the broker does not seem to speak MQTT %s, so MQTT %s is used",
+                broker,
                 self._mqtt.version,
                 session.version,
             )
-        self._log.debug(
-            "broker %s:%d: the session has begun, with MQTT %s", *broker, session.version
-        )
+        self._log.debug("broker %s: the session has begun, with MQTT %s", broker, session.version)
         self._address, self._version = session.address, session.version
         if session.version == NEW:
             self._connack_5_timeout_s = CONNECT_TIMEOUT_S

@@ -201,7 +201,7 @@ class SensorConnection:
         """
         is_new = not self._has_ever_connected and problem != self._logged
         level = logging.WARNING if is_new and self._number == 0 else logging.DEBUG
-        log.log(level, "broker %s:%d: %s", self._mqtt.host, self._mqtt.port, problem)
+        log.log(level, "broker %s: %s", self._mqtt.address, problem)
         self._logged = problem
 
     def _register(self, selector: selectors.BaseSelector) -> None:

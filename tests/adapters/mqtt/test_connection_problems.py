@@ -10,6 +10,14 @@ from edge_tvbo.config.field_types import Secret
 from edge_tvbo.config.mqtt_settings import Mqtt, ReadonlyLogin
 
 
+@pytest.mark.parametrize(
+    ("host", "address"), [("::1", "[::1]:1884"), ("lan", "lan:1884"), ("10.0.0.1", "10.0.0.1:1884")]
+)
+def test_an_error_names_the_broker_so_that_the_port_is_no_part_of_an_ipv6_address(host, address):
+    error = problems.link_error(Mqtt(host=host, port=1884), problems.ConnectionProblem("closed"))
+    assert str(error) == f"broker {address}: closed"
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
 def test_a_refused_connection_to_loopback_in_a_container_names_the_container(
     host, tmp_path, monkeypatch

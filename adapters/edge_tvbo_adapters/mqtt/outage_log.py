@@ -6,13 +6,15 @@ from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem
 
 SHORT_WAIT_S = 5.0  # if the next attempt to connect is later than this, an error is logged
 QUIET_S = 60.0  # between two warnings about short outages
+MIN_REPEATS = 3  # after this many attempts in a row with the same problem, it counts as lasting
 
 
 class OutageLog:
     """Logs the outages of a broker connection; in an outage, each problem is logged only once.
 
     - Some problems can be temporary: a lost connection, a refused connection, or no route to the
-      broker. Of these problems, only the first in an outage is logged, as an error.
+      broker. Of these problems, only the first in an outage is logged, as an error, and each one
+      that ends `MIN_REPEATS` attempts in a row.
     - Each lasting problem, such as a wrong password or an unknown CA, is logged as an error.
     - A short outage, in which no error was logged, is logged as one warning when it is over.
     - At debug level, each problem and each wait is logged.
@@ -29,6 +31,8 @@ class OutageLog:
         self._log = log
         self._name = name
         self._logged: set[str] = set()
+        self._last_text = ""  # of the problem that ended the last attempt to connect
+        self._repeats = 0  # number of attempts in a row that this problem has ended
         self._lost: tuple[ConnectionProblem, float] | None = None
         self._short_outages = 0
         self._quiet_until = 0.0
@@ -49,6 +53,12 @@ class OutageLog:
         if self._lost and seconds > SHORT_WAIT_S:
             self.failed(self._lost[0])
         self._log.debug("%s: the next attempt to connect is in %.1f s", self._name, seconds)
+
+    def attempt_failed(self, problem: ConnectionProblem) -> None:
+        """Log the problem that ended an attempt to connect, during the present outage."""
+        self._repeats = self._repeats + 1 if problem.text == self._last_text else 1
+        self._last_text = problem.text
+        self.failed(problem._replace(lasting=problem.lasting or self._repeats >= MIN_REPEATS))
 
     def failed(self, problem: ConnectionProblem) -> None:
         """Log a connection problem of the present outage.
@@ -73,6 +83,7 @@ class OutageLog:
             self._short_outage(*self._lost, now, lost)
         self._logged.clear()
         self._lost = None
+        self._repeats = 0
 
     def _short_outage(
         self, problem: ConnectionProblem, since: float, now: float, lost: str

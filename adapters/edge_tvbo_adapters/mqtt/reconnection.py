@@ -113,7 +113,7 @@ class Reconnection:
         """
         if not was_reached:
             self._end_short_sessions()
-        self._outage.failed(problem)
+        self._outage.attempt_failed(problem)
         self._wait(now)
 
     def session_ended(

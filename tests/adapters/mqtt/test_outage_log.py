@@ -26,6 +26,18 @@ def test_passing_problems_of_one_outage_are_one_error(caplog):
     assert lines(caplog) == [("ERROR", "broker: refused [E400]"), ("INFO", "broker: connected")]
 
 
+def test_a_problem_of_three_attempts_in_a_row_is_logged_after_another_one(caplog):
+    """For example, the broker is restarted, and its port expects TLS from then on."""
+    log = outage(caplog)
+    no_tls = ConnectionProblem("no MQTT packet; add [mqtt.tls]")
+    for problem in (REFUSED, no_tls, LOST, no_tls, no_tls):
+        log.attempt_failed(problem)
+    assert lines(caplog) == [("ERROR", "broker: refused [E400]")]
+    for _ in range(3):
+        log.attempt_failed(no_tls)
+    assert lines(caplog)[1:] == [("ERROR", "broker: no MQTT packet; add [mqtt.tls] [E400]")]
+
+
 def test_a_lasting_problem_is_logged_after_a_passing_one(caplog):
     log = outage(caplog)
     for problem in (REFUSED, WRONG, REFUSED, WRONG):

@@ -356,7 +356,7 @@ class MqttLink:
         if session.state is SessionState.CONNECTED:
             self._serve_connected(session, now)
         if session.delay is not None:
-            self._outage.failed(session.delay)
+            self._outage.failed(session.delay, now)
         if problem := session.problem or self._overdue(now):
             self._end_session(session, problem, now)
 
@@ -418,7 +418,7 @@ class MqttLink:
             self._online = False
             names = ", ".join(refused.readings) + why
             text = f"the broker refuses the readings on {names}; allow them in the broker's ACL"
-            self._outage.failed(ConnectionProblem(text, Code.FORBIDDEN, lasting=True))
+            self._outage.failed(ConnectionProblem(text, Code.FORBIDDEN, lasting=True), now)
             return
         if refused.optional:
             names = ", ".join(refused.optional) + why

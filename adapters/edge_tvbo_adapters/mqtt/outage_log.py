@@ -5,7 +5,7 @@ import logging
 from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem
 
 SHORT_WAIT_S = 5.0  # if the next attempt to connect is later than this, an error is logged
-QUIET_S = 60.0  # between two warnings about short outages
+QUIET_S = 60.0  # between two warnings about short outages, or two errors with the same problem
 MIN_REPEATS = 3  # after this many attempts in a row with the same problem, it counts as lasting
 
 
@@ -16,6 +16,7 @@ class OutageLog:
       broker. Of these problems, only the first in an outage is logged, as an error, and each one
       that ends `MIN_REPEATS` attempts in a row.
     - Each lasting problem, such as a wrong password or an unknown CA, is logged as an error.
+    - A problem that was logged in an outage just before is logged later, if the new outage lasts.
     - A short outage, in which no error was logged, is logged as one warning when it is over.
     - At debug level, each problem and each wait is logged.
 
@@ -30,7 +31,8 @@ class OutageLog:
     def __init__(self, log: logging.Logger, name: str) -> None:
         self._log = log
         self._name = name
-        self._logged: set[str] = set()
+        self._logged: set[str] = set()  # problems that were logged in the present outage
+        self._quiet: dict[str, float] = {}  # by problem of an earlier outage: when it can be logged
         self._last_text = ""  # of the problem that ended the last attempt to connect
         self._repeats = 0  # number of attempts in a row that this problem has ended
         self._lost: tuple[ConnectionProblem, float] | None = None
@@ -46,27 +48,30 @@ class OutageLog:
         self._lost = problem, now
         self._log.debug("%s: %s", self._name, problem.text)
         if problem.lasting:
-            self.failed(problem)
+            self.failed(problem, now)
 
-    def waits(self, seconds: float) -> None:
+    def waits(self, seconds: float, now: float) -> None:
         """Log the outage as an error if the wait until the next attempt to connect is long."""
         if self._lost and seconds > SHORT_WAIT_S:
-            self.failed(self._lost[0])
+            self.failed(self._lost[0], now)
         self._log.debug("%s: the next attempt to connect is in %.1f s", self._name, seconds)
 
-    def attempt_failed(self, problem: ConnectionProblem) -> None:
+    def attempt_failed(self, problem: ConnectionProblem, now: float) -> None:
         """Log the problem that ended an attempt to connect, during the present outage."""
         self._repeats = self._repeats + 1 if problem.text == self._last_text else 1
         self._last_text = problem.text
-        self.failed(problem._replace(lasting=problem.lasting or self._repeats >= MIN_REPEATS))
+        lasting = problem.lasting or self._repeats >= MIN_REPEATS
+        self.failed(problem._replace(lasting=lasting), now)
 
-    def failed(self, problem: ConnectionProblem) -> None:
+    def failed(self, problem: ConnectionProblem, now: float) -> None:
         """Log a connection problem of the present outage.
 
         In one outage, each problem is logged only once. Of the temporary problems, only the first
-        is logged.
+        is logged. If the problem was logged in an outage that ended in the last `QUIET_S` seconds,
+        it is left to a later call.
         """
-        if problem.text in self._logged or (self._logged and not problem.lasting):
+        is_known = problem.text in self._logged or (self._logged and not problem.lasting)
+        if is_known or now < self._quiet.get(problem.text, now):
             self._log.debug("%s: %s", self._name, problem.text)
             return
         self._logged.add(problem.text)
@@ -81,6 +86,8 @@ class OutageLog:
             self._log.info("%s: connected%s", self._name, lost)
         elif self._lost:
             self._short_outage(*self._lost, now, lost)
+        self._quiet = {text: until for text, until in self._quiet.items() if now < until}
+        self._quiet |= dict.fromkeys(self._logged, now + QUIET_S)
         self._logged.clear()
         self._lost = None
         self._repeats = 0

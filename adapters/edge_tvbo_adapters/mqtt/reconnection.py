@@ -113,7 +113,7 @@ class Reconnection:
         """
         if not was_reached:
             self._end_short_sessions()
-        self._outage.attempt_failed(problem)
+        self._outage.attempt_failed(problem, now)
         self._wait(now)
 
     def session_ended(
@@ -139,7 +139,7 @@ class Reconnection:
         if by_broker and lasted < SHORT_SESSION_S:
             self._probe = Attempt(lambda: open_socket(self._mqtt), socket.socket.close)
             self.at = now + CONNECT_TIMEOUT_S
-            self._outage.waits(0.0)
+            self._outage.waits(0.0, now)
         else:
             self._wait(now)
 
@@ -164,14 +164,14 @@ class Reconnection:
         self._probe = None
         if isinstance(result, Exception):
             self._end_short_sessions()
-            self._outage.failed(not_connected(result, self._mqtt, CONNECT_TIMEOUT_S))
+            self._outage.failed(not_connected(result, self._mqtt, CONNECT_TIMEOUT_S), now)
         else:
             result.close()
             if self.sessions_end_early:
-                self._explain_short_sessions()
+                self._explain_short_sessions(now)
         self._wait(now)
 
-    def _explain_short_sessions(self) -> None:
+    def _explain_short_sessions(self, now: float) -> None:
         """Log the probable reason why the broker ends each session soon after a reconnection.
 
         If the reason is a large message, the next session begins soon, without this message.
@@ -187,7 +187,8 @@ class Reconnection:
             self._outage.failed(
                 ends_each_session(self._last_problem)
                 if self._last_problem.stated
-                else self._duplicate_client_id(largest)
+                else self._duplicate_client_id(largest),
+                now,
             )
             return
         self._outage.failed(
@@ -197,7 +198,8 @@ class Reconnection:
                 " limit for the size of packets (mosquitto: max_packet_size), or allow the topic in"
                 " its ACL, and reload the daemon; until then, the daemon leaves out this message",
                 lasting=True,
-            )
+            ),
+            now,
         )
         self._sender.leave_out(largest)
         self._backoff.clear()
@@ -236,4 +238,4 @@ class Reconnection:
     def _wait(self, now: float) -> None:
         wait = self._backoff.wait()
         self.at = now + wait
-        self._outage.waits(wait)
+        self._outage.waits(wait, now)

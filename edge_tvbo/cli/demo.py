@@ -13,6 +13,7 @@ import click
 
 from edge_tvbo.cli.backtests import trainable_recording
 from edge_tvbo.cli.options import (
+    HOST,
     PORT,
     SPEED,
     WholeNumberRange,
@@ -117,7 +118,7 @@ def _replay_on_own_broker(
     controller = backtest.controller(policy, {}, seed=0)
     with local_broker.start() as running:
         mqtt = Mqtt(host=running.host, port=running.port)
-        click.echo(f"Broker: {running.name} on {running.host}:{running.port}")
+        click.echo(f"Broker: {running.name} on {mqtt.address}")
         with mqtt_replay.sensor_process(sensors, mqtt):
             intervals = backtest.test_span.last - backtest.test_span.first
             seconds = intervals * backtest.recording.interval / speed
@@ -169,7 +170,9 @@ def _row_length() -> int:
 
 @click.command()
 @dataset_options
-@click.option("--host", default="127.0.0.1", show_default=True, help="Host of the broker.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, type=HOST, help="Host of the broker."
+)
 @click.option("--port", default=1883, show_default=True, type=PORT, help="TCP port of the broker.")
 @gaps_option
 @click.option(
@@ -227,16 +230,17 @@ def simulate(
     recording = data_source(data_dir).load(dataset, gaps)
     if today:
         recording = shift_to_today(recording, time.time())
+    mqtt = Mqtt(host=host, port=port)
     names = [f"lab-{number}" for number in range(1, fields + 1)] if fields > 1 else ["lab"]
     count = f"{fields * len(recording.sensors)} sensors"
     of = f" of {fields} fields" if fields > 1 else ""
     with stop_on_signal() as (stop, _):
         virtual_sensors.simulate(
             recording,
-            Mqtt(host=host, port=port),
+            mqtt,
             names,
             reading_topic,
             activate_topic,
-            ready=lambda: click.echo(f"ready: {count}{of} on {host}:{port}"),
+            ready=lambda: click.echo(f"ready: {count}{of} on {mqtt.address}"),
             stop=stop,
         )

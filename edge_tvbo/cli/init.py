@@ -20,7 +20,7 @@ from edge_tvbo.cli.init_prompts import (
     prompted,
     prompted_interval,
 )
-from edge_tvbo.cli.options import PORT, POSITIVE, NumberRange, duration_option, given_options
+from edge_tvbo.cli.options import HOST, PORT, POSITIVE, NumberRange, duration_option, given_options
 from edge_tvbo.cli.settings import settings_of
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError, error_text, naming_file
 
@@ -34,7 +34,9 @@ PARAMETER_OF = {"username": "user", "variance": "spread", "noise_variance": "spr
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path), default="edge-tvbo.toml")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Host of the broker.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, type=HOST, help="Host of the broker."
+)
 @click.option("--port", default=1883, show_default=True, type=PORT, help="TCP port of the broker.")
 @click.option(
     "--user", help="User name for the broker; on a terminal, the command prompts for the password."

@@ -6,7 +6,6 @@ from edge_tvbo.cli import init_warnings
 from edge_tvbo.cli.init_groups import list_groups
 from edge_tvbo.cli.init_listen import discover
 from edge_tvbo.cli.init_prompts import Answers
-from edge_tvbo.config import field_types
 from edge_tvbo.config.field_units import wrong_unit
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.sensor_ids import ids, is_usable_name
@@ -24,7 +23,6 @@ def make_fields(answers: Answers, password: str | None, choose: Choose) -> list[
 
     The sensors of the fields are named in `answers`, or found by listening to the broker.
     """
-    _check_host(answers.host)
     if answers.password_file is not None and answers.user is None:
         raise ConfigError("--password-file needs a user name; add  --user NAME")
     if answers.sensors:
@@ -35,17 +33,6 @@ def make_fields(answers: Answers, password: str | None, choose: Choose) -> list[
             "Or find them by listening to the broker:  --listen 60s"
         )
     return _found_sensors(answers, password, choose)
-
-
-def _check_host(host: str) -> None:
-    """Raise `ConfigError` if `host` is no host; the text leaves out a password in an URL."""
-    try:
-        field_types.host(host)
-    except ValueError as error:
-        hint = f" ({error})" if str(error) else ""
-        raise ConfigError(
-            f"--host is invalid; allowed: a host name or an IP address{hint}"
-        ) from None
 
 
 def _named_sensors(answers: Answers) -> list[FieldValues]:

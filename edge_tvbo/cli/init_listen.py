@@ -33,7 +33,8 @@ def discover(answers: Answers, password: str | None) -> tuple[SensorDiscovery, f
     from edge_tvbo_adapters.payloads import all_presets, convertible_units, make_codec
 
     discovery = SensorDiscovery(all_presets(), make_codec, convertible_units, answers.unit)
-    address, seconds = f"{answers.host}:{answers.port}", answers.seconds or 0.0
+    address = Mqtt(host=answers.host, port=answers.port).address
+    seconds = answers.seconds or 0.0
     start = monotonic()
     try:
         click.echo(

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import click
 
-from edge_tvbo.config.field_types import duration_text, seconds
+from edge_tvbo.config.field_types import duration_text, host, seconds
 from edge_tvbo.errors import ConfigError
 
 Option = Callable[[Callable[..., None]], Callable[..., None]]
@@ -57,6 +57,19 @@ class WholeNumberRange(click.IntRange):
         raise click.BadParameter(_invalid_number(value, int, self), ctx, param)
 
 
+class HostType(click.types.StringParamType):
+    """Type of an option that is a host name or an IP address."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the host unchanged, or fail; the error text leaves out a password in a URL."""
+        try:
+            return host(value)
+        except ValueError as error:
+            hint = f" ({error})" if str(error) else ""
+            text = f"the host is invalid; allowed: a host name or an IP address{hint}."
+            raise click.BadParameter(text, ctx, param) from None
+
+
 def _invalid_number(value: Any, kind: type, allowed: NumberRange | WholeNumberRange) -> str:
     """Return the error text for the `value` of an option whose type is `allowed`."""
     from msgspec import Meta
@@ -77,6 +90,7 @@ def _invalid_number(value: Any, kind: type, allowed: NumberRange | WholeNumberRa
 
 SPEED = NumberRange(0, 1_000_000, min_open=True, example=600)  # as a multiple of real time
 POSITIVE = NumberRange(0, min_open=True, example=2.5)
+HOST = HostType()  # of a server
 PORT = WholeNumberRange(1, 65535, example=1883)  # of a TCP server
 DEFAULT = click.core.ParameterSource.DEFAULT
 # Names of the files in a daemon's state directory, such as lab.readings.db:

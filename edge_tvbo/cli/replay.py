@@ -12,6 +12,7 @@ import click
 from edge_tvbo.cli.backtests import backtest_of
 from edge_tvbo.cli.executors import cluster_option, executor_of, jobs_option
 from edge_tvbo.cli.options import (
+    HOST,
     PORT,
     SPEED,
     NumberRange,
@@ -97,7 +98,11 @@ pace_options = all_of(
     help="Replay in this process, or with simulated sensors over a broker.",
 )
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Host of the broker, for --via mqtt."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    type=HOST,
+    help="Host of the broker, for --via mqtt.",
 )
 @click.option(
     "--port",

@@ -296,6 +296,14 @@ def test_an_invalid_argument_is_rejected_with_a_hint(arguments, expected):
     assert expected in result.stderr
 
 
+@pytest.mark.parametrize("command", [("simulate",), ("replay", "--via", "mqtt")])
+def test_a_url_as_host_is_rejected_and_a_password_in_it_is_not_printed(command):
+    result = run(*command, "--host", "mqtt://me:geheim@lan")
+    assert result.exit_code == 2
+    assert "write only the host name" in result.stderr
+    assert "geheim" not in result.output
+
+
 def test_compare_rejects_an_unknown_policy_before_it_fits_a_model(monkeypatch):
     monkeypatch.delattr("edge_tvbo.simulation.backtest.Backtest.fit_structure")
     result = run("compare", "--policies", "auto,nope", "--jobs", "1")
@@ -544,6 +552,7 @@ def test_fit_with_plot_fails_before_training_without_matplotlib(tmp_path, monkey
             "2 fields would use this topic",
         ),
         (["simulate", "--fields", "0"], "--fields"),
+        (["simulate", "--host", "lan:1884"], "'--host': the host is invalid; allowed: a host name"),
     ],
 )
 def test_an_impossible_command_fails_at_once_without_a_traceback(arguments, expected):

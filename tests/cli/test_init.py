@@ -2047,7 +2047,7 @@ def test_an_invalid_host_is_rejected_before_listening_and_no_password_in_it_is_p
 ):
     made = run("init", str(tmp_path / "my.toml"), "--host", host, *more)
     assert made.exit_code == 2
-    assert "--host is invalid; allowed: a host name or an IP address" in made.stderr
+    assert "'--host': the host is invalid; allowed: a host name or an IP address" in made.stderr
     assert "geheim" not in made.output
     assert "Listening" not in made.output
 

@@ -44,12 +44,12 @@ class Machine(Gateway):
 
     def carry_out(self, commands, directory):
         """Run commands of the page, but those of systemd, in a directory of all machines."""
-        owner = f"{os.getuid()}:{os.getgid()}"
+        user, group = os.getuid(), os.getgid()
         for command in commands:
             if "systemctl" not in command:
-                here = command.replace(" edge-tvbo: ", f" {owner} ").replace(
-                    "-C /", f"-C {self.root}"
-                )
+                here = command.replace(" edge-tvbo: ", f" {user}:{group} ")
+                here = here.replace("-o edge-tvbo -g edge-tvbo", f"-o {user} -g {group}")
+                here = here.replace("-C /", f"-C {self.root}")
                 here = re.sub(r" /(?=etc/|var/)", f" {self.root}/", here)
                 subprocess.run(here, shell=True, check=True, cwd=directory)
 

@@ -292,7 +292,7 @@ class Checkpoints(LoopService):
             try:
                 self._write(final=True)
             except StateInUse as error:
-                log.error("state: the state was not stored at the end: %s", error)
+                log.error("state: the state was not stored when the daemon stopped: %s", error)
 
     def _check_lock(self) -> bool:
         """Return whether the lock file was removed; the stored state may have been removed with it.

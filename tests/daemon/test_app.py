@@ -183,7 +183,7 @@ def test_a_state_that_a_second_daemon_has_taken_is_not_replaced_at_the_stop(sett
         other.hold(directory, "pi")
         daemon.stop()
     assert list(FileStore(directory, "pi").generations()) == []
-    assert "state: the state was not stored at the end: another daemon" in caplog.text
+    assert "the state was not stored when the daemon stopped: another daemon" in caplog.text
 
 
 @pytest.mark.parametrize("field", ["lab", "renamed"])

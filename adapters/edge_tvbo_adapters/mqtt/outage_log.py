@@ -6,6 +6,7 @@ from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem
 
 SHORT_WAIT_S = 5.0  # if the next attempt to connect is later than this, an error is logged
 QUIET_S = 60.0  # between two warnings about short outages, or two errors with the same problem
+MAX_PROBLEMS = 16  # different problems of one outage that are remembered, the newest ones
 MIN_REPEATS = 3  # after this many attempts in a row with the same problem, it counts as lasting
 
 
@@ -31,7 +32,7 @@ class OutageLog:
     def __init__(self, log: logging.Logger, name: str) -> None:
         self._log = log
         self._name = name
-        self._logged: set[str] = set()  # problems that were logged in the present outage
+        self._logged: dict[str, None] = {}  # problems that were logged in the present outage
         self._quiet: dict[str, float] = {}  # by problem of an earlier outage: when it can be logged
         self._last_text = ""  # of the problem that ended the last attempt to connect
         self._repeats = 0  # number of attempts in a row that this problem has ended
@@ -74,7 +75,9 @@ class OutageLog:
         if is_known or now < self._quiet.get(problem.text, now):
             self._log.debug("%s: %s", self._name, problem.text)
             return
-        self._logged.add(problem.text)
+        self._logged[problem.text] = None
+        if len(self._logged) > MAX_PROBLEMS:  # the broker's own words can differ each time
+            del self._logged[next(iter(self._logged))]
         self._log.error("%s: %s [%s]", self._name, problem.text, problem.code)
 
     def over(self, now: float, lost: str = "") -> None:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem
-from edge_tvbo_adapters.mqtt.outage_log import SHORT_WAIT_S, OutageLog
+from edge_tvbo_adapters.mqtt.outage_log import MAX_PROBLEMS, SHORT_WAIT_S, OutageLog
 
 from edge_tvbo.daemon.log_format import RepeatFilter
 
@@ -27,6 +27,17 @@ def test_passing_problems_of_one_outage_are_one_error(caplog):
         log.failed(problem, 0.0)
     log.over(9.0)
     assert lines(caplog) == [("ERROR", "broker: refused [E400]"), ("INFO", "broker: connected")]
+
+
+def test_of_many_lasting_problems_only_the_newest_are_remembered(caplog):
+    """A broker can describe its reason in other words each time, in an outage without end."""
+    log = outage(caplog)
+    problems = [ConnectionProblem(f"quota {n} exceeded", lasting=True) for n in range(100)]
+    for problem in problems + problems[-MAX_PROBLEMS:] + problems[:1]:
+        log.failed(problem, 0.0)
+    assert [text for _, text in lines(caplog)] == [
+        f"broker: {problem.text} [E400]" for problem in problems + problems[:1]
+    ]
 
 
 def test_a_problem_of_three_attempts_in_a_row_is_logged_after_another_one(caplog):

@@ -249,12 +249,17 @@ class Outbox:
 
     def mark_acked(self, packet_id: int) -> None:
         """Remove a message from the outbox, because the broker has acknowledged it."""
+        acknowledged = self._end_flight(packet_id)
+        if acknowledged and acknowledged.retained and self._unconfirmed:
+            self._confirm(acknowledged.topic)
+
+    def _end_flight(self, packet_id: int) -> Publication | None:
+        """Return a message that was in flight, and remove it from the outbox; None if unknown."""
         if packet_id == next(iter(self._in_flight), None):
             self._awaited_since = self._now()
-        if acknowledged := self._in_flight.pop(packet_id, None):
-            self.clearing.discard(acknowledged.topic)
-            if acknowledged.retained and self._unconfirmed:
-                self._confirm(acknowledged.topic)
+        if publication := self._in_flight.pop(packet_id, None):
+            self.clearing.discard(publication.topic)
+        return publication
 
     def _confirm(self, topic: str) -> None:
         """Remove the activations on `topic` from the outbox's unconfirmed activations.
@@ -271,16 +276,15 @@ class Outbox:
         An activation is also counted as not sent.
         """
         if publication.activates:
-            self.drop(publication.activates)
+            self._note_unsent(publication)
         elif not publication.retained:
             self.lost += 1
 
     def mark_refused(self, packet_id: int) -> str:
         """Remove from the outbox a message that the broker has refused; return its topic, or ""."""
-        publication = self._in_flight.get(packet_id)
+        publication = self._end_flight(packet_id)
         if publication is None:
             return ""
-        self.mark_acked(packet_id)
         self.refuse(publication)
         return publication.topic
 

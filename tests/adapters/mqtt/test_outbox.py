@@ -383,6 +383,32 @@ def test_an_activation_that_the_broker_refuses_was_not_delivered():
     assert outbox.mark_refused(1) == ""
 
 
+def test_a_refused_activation_of_a_sleepy_sensor_is_recalled_once():
+    """A later session does not try it again."""
+    outbox = opened()
+    activation = ActivationId("lab", "a", 0)
+    outbox.state("a", b"go", activates=activation)
+    (too_large,) = outbox.pop_ready()
+    outbox.refuse(too_large)
+    outbox.connection_lost()
+    outbox.begin()
+    assert list(outbox.pop_ready()) == []
+    assert list(outbox.recall("lab")) == [(activation, False)]
+
+
+def test_a_refused_state_confirms_no_activation_of_an_earlier_session():
+    """The broker has received the activation again, but has not delivered it."""
+    outbox, mids = opened(), ids()
+    activation = ActivationId("lab", "a", 0)
+    outbox.state("a", b"go", activates=activation)
+    send_all(outbox, mids)
+    outbox.connection_lost()
+    outbox.begin()
+    assert send_all(outbox, mids) == [b"go"]
+    assert outbox.mark_refused(2) == "a"
+    assert list(outbox.recall("lab")) == [(activation, True)]
+
+
 def test_an_unsent_activation_of_a_sleepy_sensor_is_recalled_while_the_link_is_down():
     outbox, mids = opened(), ids()
     activation = ActivationId("lab", "a", 0)

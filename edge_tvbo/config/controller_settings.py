@@ -118,8 +118,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=65536,
-            description="Maximum number of intervals for which an unresponsive sensor is not"
-            " activated.",
+            description="Maximum number of intervals for which a sensor is not activated because it"
+            " is unresponsive, or because the broker refuses its activations.",
         ),
     ] = 64
     plausible: Annotated[

@@ -40,6 +40,8 @@ is counted under the reason for its rejection, and does not update the model.
 If the broker has not confirmed an activation when the reply is due, the controller receives
 `ActivationUndelivered` before `DeadlineElapsed`. In this case, the sensor is neither counted as
 timed out nor backed off. If the command was never sent, the energy of the activation is refunded.
+If the broker refused the command, the sensor is not selected for some intervals, which does not
+count against the sensor either (see `refused_activations`).
 
 All times are times of the wall clock. When this clock is stepped (`ClockStepped`), the controller
 shifts the stored times by the same step, and a sensor that times out in the running interval is not
@@ -430,8 +432,8 @@ class Controller:
 
         - of the field: its pause, age, counters and alert, and the statistics of fault detection;
         - of each sensor that is also in the snapshot: its last reading, whether this reading is
-          implausible, its time-outs, back-off, report times, fault, evidence for a fault and
-          energy, and whether the sensor is ignored;
+          implausible, its time-outs, refused activations, back-offs, report times, fault, evidence
+          for a fault and energy, and whether the sensor is ignored;
         - of the policy: what it has learned about these sensors, if the snapshot is of the same
           policy and this policy can restore single sensors.
 
@@ -471,6 +473,7 @@ class Controller:
     def _next_interval(self, at: float, intervals: int) -> list[Command]:
         state = self._state
         commands = self._timeouts.end_waiting(at)
+        self._timeouts.note_accepted()
         self._pass_intervals(at, intervals, self._end_intervals)
         state.interval, state.skipped = state.used, 0
         state.reports.recommend([], at)

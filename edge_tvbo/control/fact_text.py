@@ -11,6 +11,7 @@ from edge_tvbo.control.facts import (
     Ineligible,
     LowBattery,
     OutOfEnergy,
+    Refused,
     SensorsWithEnergy,
     WasActivated,
 )
@@ -114,6 +115,11 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
             return (
                 f"an activation of {sensor} costs {significant(cost)} {unit}, and the field has "
                 f"{significant(left)} {unit} left"
+            )
+        case Refused(until):
+            return (
+                f"{sensor} is not activated before interval {until}: the broker refuses its "
+                "activations"
             )
         case Ignored():
             return (

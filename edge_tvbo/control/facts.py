@@ -86,12 +86,18 @@ class Compared(msgspec.Struct, frozen=True):
     """
 
 
+class Refused(msgspec.Struct, frozen=True):
+    """The broker refuses the sensor's activations; the next is not sent before interval `until`."""
+
+    until: int
+
+
 class Ignored(msgspec.Struct, frozen=True):
     """A command has taken the sensor out of use."""
 
 
 EnergyShortage = LowBattery | OutOfEnergy | FieldOutOfEnergy
-Ineligible = BackedOff | EnergyShortage | WasActivated | Excluded | Compared | Ignored
+Ineligible = BackedOff | EnergyShortage | WasActivated | Excluded | Compared | Refused | Ignored
 INELIGIBILITY: Mapping[type[Ineligible], Ineligibility] = {
     BackedOff: Ineligibility.BACKED_OFF,
     LowBattery: Ineligibility.LOW_BATTERY,
@@ -100,6 +106,7 @@ INELIGIBILITY: Mapping[type[Ineligible], Ineligibility] = {
     WasActivated: Ineligibility.ACTIVATED,
     Excluded: Ineligibility.FAULTY,
     Compared: Ineligibility.COMPARED,
+    Refused: Ineligibility.REFUSED,
     Ignored: Ineligibility.IGNORED,
 }
 

@@ -19,6 +19,7 @@ from edge_tvbo.control.live_state import LiveField
 from edge_tvbo.control.notices import ADVICE_NOTICES, NOTICES, notice_text
 from edge_tvbo.control.quantities import Quantities
 from edge_tvbo.control.reading_filter import ReadingFilter, plausible_range
+from edge_tvbo.control.refused_activations import RefusedActivations
 from edge_tvbo.control.report_times import ReportTimes
 from edge_tvbo.control.sensor_health import SensorHealth
 from edge_tvbo.control.sensor_rows import SensorRows
@@ -81,6 +82,7 @@ class FieldState:
         )
         self.hotspots = HotspotFinder(policy, self.faults, self.ignored)
         self.health = SensorHealth(self.ignored, settings.max_backoff)
+        self.refusals = RefusedActivations(self.ignored, settings.max_backoff)
         self.reports = ReportTimes(M, settings.interval_s or settings.reply_timeout)
         self.energy = EnergyBudget.from_settings(settings, field.sensors)
         self.implausible = ImplausibleReadings(M)
@@ -226,6 +228,7 @@ class FieldState:
             "activations": encode_struct(self.activations.state()),
             "resets": self.policy.resets,  # `counters` reads it without building a policy
             **self.health.snapshot(),
+            **self.refusals.snapshot(),
             **(self.reports.snapshot() if self.recommends else {}),
             **self.faults.snapshot(),
             **(self.alerts.monitor.snapshot() if self.alerts else self._removed_alert),
@@ -349,6 +352,7 @@ class FieldState:
         before = self.used if self._used_before is None else self._used_before + passed
         before = min(before, self.used)
         self.health.continue_backoff(before, self.used, self._backoff_ratio)
+        self.refusals.continue_backoff(before, self.used, self._backoff_ratio)
         self.faults.continue_backoff(before, self.used, self._backoff_ratio)
         self._used_before, self._backoff_ratio = None, 1.0
 
@@ -404,6 +408,7 @@ class FieldState:
         parts += [self.filter.late]
         parts += [self.alerts.monitor] if self.alerts else []
         parts += [self.reports] if self.recommends and "own_count" in state else []
+        parts += [self.refusals] if not self.recommends else []
         return parts
 
     def _progress(self) -> ControllerState:

@@ -52,7 +52,7 @@ class RequestHandler:
         return self._selection.force(arm, at)
 
     def set_ignored(self, arm: int, at: float, *, ignored: bool) -> list[Command]:
-        """Set whether the field ignores a sensor; forget the sensor's time-outs and faults."""
+        """Set whether the field ignores a sensor; forget its time-outs, refusals and faults."""
         state = self._state
         if ignored and state.ignored.is_last(arm):
             return state.reject("last-sensor", state.sensors[arm])
@@ -60,6 +60,7 @@ class RequestHandler:
         if not state.ignored.set(arm, ignored=ignored):
             return []
         state.health.mark_responsive(arm)
+        state.refusals.forget(arm)
         state.faults.forget(arm)
         state.implausible.clear(arm)
         state.reports.restart(arm, at)

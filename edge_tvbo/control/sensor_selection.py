@@ -6,7 +6,14 @@ from math import inf
 import numpy as np
 
 from edge_tvbo.control.decision_text import DecisionBuilder
-from edge_tvbo.control.facts import BackedOff, EnergyShortage, Ignored, Ineligible, WasActivated
+from edge_tvbo.control.facts import (
+    BackedOff,
+    EnergyShortage,
+    Ignored,
+    Ineligible,
+    Refused,
+    WasActivated,
+)
 from edge_tvbo.control.field_state import FieldState
 from edge_tvbo.messages.commands import Activate, Command, PublishState, Recommend
 from edge_tvbo.messages.documents import Decision, ModelState, Reason
@@ -112,6 +119,8 @@ class SensorSelection:
         state = self._state
         restricted = state.health.any_unresponsive or state.ignored.count
         eligible = state.health.eligible(state.interval) if restricted else None
+        if state.refusals.count:
+            eligible = self._without_refused(eligible)
         if state.faults.affects_selection:
             eligible = state.faults.eligible(state.interval, eligible)
         if state.energy:
@@ -121,6 +130,16 @@ class SensorSelection:
             eligible = np.ones(len(state.sensors), np.bool_) if eligible is None else eligible
             eligible[state.activations.arms] = False
         return eligible
+
+    def _without_refused(self, eligible: Mask | None) -> Mask | None:
+        """Return `eligible` without the sensors that are backed off because of refusals.
+
+        If no sensor would be left for the first activation of the interval, return `eligible`.
+        """
+        state = self._state
+        accepted = state.refusals.eligible(state.interval)
+        left = accepted if eligible is None else eligible & accepted
+        return left if left.any() or state.activations.arms else eligible
 
     def _activate(
         self,
@@ -137,6 +156,8 @@ class SensorSelection:
         state.timeout_counts = state.online
         if because is Reason.PROBE:
             state.health.mark_probed(choice.arm)
+        if state.refusals.count:
+            state.refusals.mark_activated(choice.arm, state.interval)
         decision = PublishState(self._decision(choice, eligible, because, expires_at))
         if state.recommends:
             state.reports.recommend(state.activations.awaited, at)
@@ -190,6 +211,8 @@ class SensorSelection:
             return Ignored()
         if fact := state.faults.ineligible_reason(arm, state.interval):
             return fact
+        if (until := state.refusals.retry_interval(arm)) > state.interval:
+            return Refused(until)
         until = state.health.retry_interval(arm)
         if shortage and (until <= state.interval or state.health.all_unresponsive):
             return shortage

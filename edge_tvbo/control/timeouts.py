@@ -34,7 +34,8 @@ class TimeoutHandler:
     def note_undelivered(self, event: ActivationUndelivered) -> None:
         """Mark an activation as undelivered, so that no time-out of its sensor is counted.
 
-        If the activation was never sent, also refund its energy.
+        If the activation was never sent, or the broker refused it, also refund its energy. If the
+        broker refused it, also back the sensor off; this does not count against the sensor.
         """
         state = self._state
         arm = state.arms[event.sensor]
@@ -42,6 +43,20 @@ class TimeoutHandler:
             state.energy.refund(arm)
         if event.interval == state.interval and arm in state.activations.awaited:
             state.activations.undelivered.append(arm)
+        if event.refused and not state.recommends and not state.ignored.mask[arm]:
+            state.refusals.mark_refused(arm, state.interval)
+
+    def note_accepted(self) -> None:
+        """End the refusals of the sensors whose activations the broker accepted in the interval.
+
+        If a connection or a process has ended before the reply, this is unknown.
+        """
+        state, activations = self._state, self._state.activations
+        if not state.refusals.count:
+            return
+        for arm in activations.arms:
+            if arm not in activations.undelivered and arm not in activations.resumed:
+                state.refusals.mark_accepted(arm, state.interval)
 
     def back_off_silent(self, at: float) -> list[Command]:
         """Back off the silent sensors, like sensors that timed out, and return the notices.

@@ -37,6 +37,7 @@ class Ineligibility(StrEnum):
     FAULTY = "faulty"  # the sensor is faulty, and is not tried again yet
     COMPARED = "compared"  # the sensor repeats one value; another sensor is read for comparison
     LOW_BATTERY = "low-battery"  # the battery of the sensor is too low for an activation
+    REFUSED = "refused"  # the broker refuses its activations, and the next one is not due yet
     NO_ENERGY = "no-energy"  # an activation costs more energy than is left
     ACTIVATED = "activated"  # the sensor was already activated in this interval
 

@@ -59,11 +59,12 @@ class DeadlineElapsed(_Event, frozen=True):
 
 
 class ActivationUndelivered(_Event, frozen=True):
-    """The broker did not confirm an activation before the deadline of the reply."""
+    """The broker did not confirm an activation before the deadline of the reply, or refused it."""
 
     sensor: str
     interval: int
-    left: bool  # whether the activation was sent, so that the sensor may have received it
+    left: bool  # whether the sensor may have received the activation: it was sent and not refused
+    refused: bool = False  # whether the broker does not accept it: its rules or limits forbid it
 
 
 class LinkLost(_Event, frozen=True):

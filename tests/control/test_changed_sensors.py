@@ -20,6 +20,7 @@ from edge_tvbo.daemon.restored_controller import restore_controller
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, Recommend
 from edge_tvbo.messages.events import (
+    ActivationUndelivered,
     ClockStepped,
     IgnoreRequested,
     IntervalElapsed,
@@ -53,8 +54,20 @@ def controller_of(names=NAMES, policy="tv-gp-ucb", center=20.0, period=None, **c
     return Controller(make_policy(policy, field, seed=1), limits)
 
 
-def live(controller, intervals, seed=1, begin=0, silent=("b",), stuck=("c",), implausible=("d",)):
-    """Run intervals in which each sensor reports, but some are silent or report nonsense."""
+def live(
+    controller,
+    intervals,
+    seed=1,
+    begin=0,
+    silent=("b",),
+    stuck=("c",),
+    implausible=("d",),
+    denied=("a",),
+):
+    """Run intervals in which each sensor reports, but some are silent or report nonsense.
+
+    The broker refuses the activations of the sensors `denied`.
+    """
     generator = np.random.default_rng(seed)
     events = Counter()
     for n in range(begin, begin + intervals):
@@ -63,6 +76,9 @@ def live(controller, intervals, seed=1, begin=0, silent=("b",), stuck=("c",), im
         for number, sensor in enumerate(controller.policy.field.sensors):
             activated = any(isinstance(c, Activate) and c.sensor == sensor for c in commands)
             if sensor in silent or (not activated and generator.random() < 0.5):
+                continue
+            if activated and sensor in denied:
+                controller.handle(ActivationUndelivered(sensor, n, left=False, refused=True))
                 continue
             value = 20.0 + number + round(float(generator.normal()), 1)
             value = 21.5 if sensor in stuck else value
@@ -82,6 +98,7 @@ def records(controller):
         sensor: (
             state.health._sensors[arm],
             state.health._turn == arm,
+            (state.refusals._refusals[arm], state.refusals._retry[arm]),
             [repr(column[arm]) for column in last],
             (state.implausible._sensors[arm], readings.late._sensors[arm]),
             (state.reports._sensors[arm].own, state.reports._sensors[arm].recommended),

@@ -13,6 +13,7 @@ from edge_tvbo.control.facts import (
     Ineligible,
     LowBattery,
     OutOfEnergy,
+    Refused,
 )
 from edge_tvbo.control.fault_detection import FaultDetector
 from edge_tvbo.control.hotspots import HotspotFinder
@@ -200,6 +201,10 @@ def test_a_decision_has_a_bounded_number_of_ineligible_sensors_with_the_highest_
     [
         (LowBattery(7.5), "a has 7.5 % battery left"),
         (OutOfEnergy(0.123456, "J"), "a has 0.123 J left"),
+        (
+            Refused(41),
+            "a is not activated before interval 41: the broker refuses its activations",
+        ),
     ],
 )
 def test_reason_of_an_ineligible_sensor_has_the_digits_that_mean_something(reason, text):

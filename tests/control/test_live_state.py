@@ -47,7 +47,8 @@ STEPS = st.one_of(
     st.tuples(st.just("reply"), VALUES),
     st.tuples(st.just("report"), SENSOR, VALUES, st.booleans()),
     st.tuples(st.just("deadline")),
-    st.tuples(st.just("undelivered"), st.booleans()),
+    st.tuples(st.just("undelivered"), st.booleans(), st.just(False)),
+    st.tuples(st.just("undelivered"), st.just(False), st.just(True)),
     st.tuples(st.just("battery"), SENSOR, st.sampled_from([5.0, 50.0, 300.0])),
     st.tuples(st.just("clock"), st.sampled_from(["lost", "step", "unset", "unsynced", "synced"])),
     st.tuples(st.just("link"), st.booleans()),
@@ -106,8 +107,8 @@ class Run:
                 return events.Reading(sensor, value, at - 3.0 * stamped, at, stamped)
             case ("deadline",):
                 return events.DeadlineElapsed(self.controller.interval, at)
-            case "undelivered", left if self.awaited:
-                return events.ActivationUndelivered(*self.awaited[-1], left)
+            case "undelivered", left, refused if self.awaited:
+                return events.ActivationUndelivered(*self.awaited[-1], left, refused)
             case "battery", sensor, percent:
                 return events.BatteryReported(sensor, percent, at)
             case "clock", how:

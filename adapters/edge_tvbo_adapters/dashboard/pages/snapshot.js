@@ -189,6 +189,7 @@ function ineligibilityText({ recommends, activated }, { fault }, word) {
     "backed-off": `it is ${recommends ? "silent" : "unresponsive"}, and backed off`,
     faulty: `it seems to be faulty${fault ? `: ${fault}` : ""}`,
     compared: `it repeats its reading, so another sensor is ${activated} first, for comparison`,
+    refused: "the broker refuses its activations",
     "low-battery": "its battery is low",
     "no-energy": "an activation of it costs more energy than is left",
     activated: `it was already ${activated} in this interval`,

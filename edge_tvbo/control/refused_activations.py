@@ -1,0 +1,119 @@
+"""Refused activations: the sensors whose activations the broker refuses, and their back-offs.
+
+A refusal shows nothing about the sensor, which did not receive the command. So it is no part of the
+sensor's health (see `sensor_health`), and a reading of the sensor does not end the back-off.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from edge_tvbo.control.ignored_sensors import IgnoredSensors
+from edge_tvbo.control.sensor_health import retry_after
+from edge_tvbo.errors import SnapshotError
+from edge_tvbo.models.snapshot import MAX_COUNT, check_arrays
+from edge_tvbo.numerics.types import Mask
+
+MAX_REFUSALS = 32  # in a row; further refusals do not make the back-off longer
+
+
+class RefusedActivations:
+    """Refusals of each sensor's activations in a row, and how long the sensor is backed off.
+
+    After a refusal, the sensor is ineligible for 1 interval. If the broker refuses the next
+    activation, too, the sensor is ineligible for 2 intervals, then for 4, 8, and so on, but for at
+    most `max_backoff` intervals. An activation that the broker does not refuse ends this. If the
+    activations of all sensors were refused, it also ends the back-offs of the other sensors,
+    because the broker's rules have probably changed for all of them.
+
+    Parameters
+    ----------
+    ignored : IgnoredSensors
+        The ignored sensors of the field, which has M sensors. No activation of an ignored sensor
+        counts as refused.
+    max_backoff : int
+        Maximum number of intervals for which a sensor is backed off.
+
+    Attributes
+    ----------
+    count : int
+        Number of sensors whose last activation was refused.
+
+    Examples
+    --------
+    >>> refusals = RefusedActivations(IgnoredSensors(("hall", "attic")), max_backoff=64)
+    >>> refusals.mark_refused(0, interval=8)
+    >>> refusals.count, [refusals.eligible(interval).tolist() for interval in (9, 10)]
+    (1, [[False, True], [True, True]])
+    """
+
+    def __init__(self, ignored: IgnoredSensors, max_backoff: int) -> None:
+        self._ignored = ignored
+        self._max_backoff = max_backoff
+        M = len(ignored.mask)
+        self._refusals = np.zeros(M, np.int64)  # in a row
+        self._retry = np.zeros(M, np.int64)  # first interval in which the sensor is eligible again
+        self.count = 0
+
+    def mark_activated(self, arm: int, interval: int) -> None:
+        """End the back-off of `arm`, which is activated in `interval`; keep the refusals before."""
+        self._retry[arm] = min(self.retry_interval(arm), interval)
+
+    def mark_refused(self, arm: int, interval: int) -> None:
+        """Count a refusal of the activation of `arm`; the back-off begins after `interval`."""
+        refusals = int(self._refusals[arm])
+        self.count += refusals == 0
+        self._refusals[arm] = min(refusals + 1, MAX_REFUSALS)
+        self._retry[arm] = interval + 1 + min(2**refusals, self._max_backoff)
+
+    def mark_accepted(self, arm: int, interval: int) -> None:
+        """End the refusals of `arm`, unless its activation in `interval` was refused."""
+        if not self._refusals[arm] or self.retry_interval(arm) > interval:
+            return
+        if self.count == len(self._refusals) - self._ignored.count:
+            self._refusals[:] = self._retry[:] = self.count = 0
+        self.forget(arm)
+
+    def forget(self, arm: int) -> None:
+        """Forget the refusals of `arm`."""
+        self._refusals[arm] = self._retry[arm] = 0
+        self.count = int(np.count_nonzero(self._refusals))
+
+    def retry_interval(self, arm: int) -> int:
+        """Return the first interval in which no refusal makes the sensor `arm` ineligible."""
+        return int(self._retry[arm])
+
+    def eligible(self, interval: int) -> Mask:
+        """Return a mask (M,) of the sensors that no refusal makes ineligible in `interval`."""
+        return self._retry <= interval
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the refusals as a state for `check` and `restore`; {} if there are none."""
+        return self._arrays() if self.count else {}
+
+    def check(self, state: dict[str, Any]) -> None:
+        """Raise `SnapshotError` unless `state` contains valid refusals, or none."""
+        arrays = self._arrays()
+        if not arrays.keys() & state.keys():
+            return
+        check_arrays(arrays, state)
+        refusals, retry = (state[name] for name in arrays)
+        limits = (refusals, MAX_REFUSALS), (retry, 2 * MAX_COUNT)
+        is_valid = all((array >= 0).all() and (array <= limit).all() for array, limit in limits)
+        if not is_valid or retry[refusals == 0].any():
+            raise SnapshotError("The snapshot's counts of refused activations are invalid.")
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore the refusals from a checked state."""
+        for name, array in self._arrays().items():
+            array[:] = state.get(name, 0)
+        self.count = int(np.count_nonzero(self._refusals))
+
+    def continue_backoff(self, before: int, interval: int, ratio: float) -> None:
+        """Continue the back-off of each refused sensor after `interval`; see `retry_after`."""
+        for arm, retry in enumerate(self._retry.tolist()):
+            self._retry[arm] = retry_after(before, interval, retry, ratio, self._max_backoff)
+
+    def _arrays(self) -> dict[str, Any]:
+        """Return the arrays of the refusals, (M,) each, by their names in a snapshot."""
+        return {"refusals": self._refusals, "refusals_retry": self._retry}

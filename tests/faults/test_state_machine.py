@@ -25,6 +25,7 @@ STEPS_OF_RUN = 50
 MAX_QUEUED = 200  # messages in the outbox
 TIMES = (1.0, 30.0, REPLY_TIMEOUT, REPLY_TIMEOUT + 5, INTERVAL / 2, INTERVAL, 3.5 * INTERVAL)
 ENDINGS = "stop", "kill", "reboot", "reboot, unset", "damage", "tear"
+DENIED = st.sampled_from(["", "a", "b", "c"])
 VALUES = (-1.0, -0.25, 0.0, 0.5, 1.25)
 
 
@@ -33,8 +34,9 @@ class Faults(RuleBasedStateMachine):
 
     tried: ClassVar[Counter[str]] = Counter()  # by all instances
 
-    @initialize()
-    def start(self):
+    @initialize(denied=DENIED)
+    def start(self, denied):
+        self.denied = denied  # the sensor whose activations the broker refuses
         self.clock, self.disk = WorldClock(), Disk()
         self.process = Process(self.clock, self.disk)
         self.left = Counter()  # by number: activations that left, of all processes
@@ -100,6 +102,7 @@ class Faults(RuleBasedStateMachine):
     @precondition(lambda self: not self.process.network.online)
     @rule()
     def connect(self):
+        self.process.network.denied = self.denied
         self.process.network.connect()
         self.turn()
 
@@ -114,6 +117,11 @@ class Faults(RuleBasedStateMachine):
     @rule(acknowledges=st.booleans())
     def swallow_acknowledgements(self, acknowledges):
         self.process.network.acknowledges = acknowledges
+        self.turn()
+
+    @rule(denied=DENIED)
+    def change_rules(self, denied):
+        self.denied = self.process.network.denied = denied
         self.turn()
 
     @rule(slow=st.booleans())
@@ -159,6 +167,7 @@ class Faults(RuleBasedStateMachine):
         self.clock.move(away)
         self.awaited.clear()
         self.paid = 0
+        self.tried["refused"] += self.process.network.refused
         self.process = Process(self.clock, self.disk)
         self.note_checkpoint()
         self.connect()
@@ -195,11 +204,12 @@ class Faults(RuleBasedStateMachine):
         for number, _ in self.process.activated[known:]:
             assert number > self.used, f"number {number} is used again after {self.used}"
             self.used = number
-        for number, sensor in self.process.network.sent:
+        for number, sensor, refused in self.process.network.sent:
             self.left[number] += 1
-            self.delivered.add((number, sensor))
             self.paid += 1
-            self.awaited.append(sensor)
+            if not refused:
+                self.delivered.add((number, sensor))
+                self.awaited.append(sensor)
         self.process.network.sent.clear()
 
     @invariant()
@@ -210,7 +220,8 @@ class Faults(RuleBasedStateMachine):
     def only_commands_that_left_are_blamed_and_charged(self):
         assert set(self.process.blamed) <= self.delivered
         charged = self.process.spent - self.process.spent_before
-        assert charged <= self.paid + 1  # one command may not have left yet
+        paid = self.paid - self.process.network.refused
+        assert charged <= paid + 1  # one command may not have left yet, or its refund is due
 
     @invariant()
     def the_posterior_is_that_of_the_twin(self):
@@ -230,6 +241,7 @@ class Faults(RuleBasedStateMachine):
         self.tried["activations"] += len(self.left)
         self.tried["blamed"] += len(self.process.blamed)
         self.tried["entries"] += self.disk.entries
+        self.tried["refused"] += self.process.network.refused
 
 
 def compare(runs, *, journal=False):
@@ -265,3 +277,4 @@ def test_a_million_steps_of_the_daemon_and_the_reference(record_property):
     tried = compare(500_000 // STEPS_OF_RUN) + compare(500_000 // STEPS_OF_RUN, journal=True)
     record_property("measured", ", ".join(f"{tried[each]} {each}" for each in sorted(tried)))
     assert tried["blamed"] > 0
+    assert tried["refused"] > 0

@@ -186,13 +186,18 @@ class Disk:
 
 
 class Network:
-    """The link to a broker that is away, takes nothing, or swallows acknowledgements on demand."""
+    """The link to a broker that fails on demand.
+
+    It is away, takes nothing, swallows acknowledgements, or refuses the activations of a sensor.
+    """
 
     def __init__(self, clock):
         self.online = False
         self.is_slow = False
         self.acknowledges = True
-        self.sent = []  # (interval, sensor) of the activations that left since the last look
+        self.denied = ""  # the sensor whose activations the broker refuses
+        self.sent = []  # (interval, sensor, refused) of the activations since the last look
+        self.refused = 0  # activations that are recalled as refused
         self.received = []  # readings that the daemon has not handled yet
         self._outbox = Outbox(clock.elapsed)
         self._publisher = Publisher("edge_tvbo/k", {"lab": MQTT}, self._outbox)
@@ -216,15 +221,21 @@ class Network:
         if not self.online or self.is_slow:
             return
         while self._unacknowledged and self.acknowledges:
-            self._outbox.mark_acked(self._unacknowledged.pop(0))
+            packet, refused = self._unacknowledged.pop(0)
+            if refused:
+                self.refused += self._outbox._in_flight[packet].activates is not None
+                self._outbox.mark_refused(packet)
+            else:
+                self._outbox.mark_acked(packet)
         for each in self._outbox.pop_ready():
             packet = next(self._ids)
             self._outbox.mark_sent(packet, each)
+            refused = bool(each.activates) and each.activates.sensor == self.denied
             if each.qos:
-                self._unacknowledged.append(packet)
+                self._unacknowledged.append((packet, refused))
             if each.activates:
                 interval, _ = json.loads(each.payload)
-                self.sent.append((interval, each.topic.split("/")[1]))
+                self.sent.append((interval, each.topic.split("/")[1], refused))
 
     @property
     def queued(self):
@@ -238,8 +249,8 @@ class Network:
         yield from (("lab", reading) for reading in received)
 
     def recall(self, field):
-        for activation, left in self._outbox.recall(field):
-            yield events.ActivationUndelivered(activation.sensor, activation.interval, left)
+        for each, left, refused in self._outbox.recall(field):
+            yield events.ActivationUndelivered(each.sensor, each.interval, left, refused)
 
     def send(self, field, command):
         self._publisher.send(field, command)

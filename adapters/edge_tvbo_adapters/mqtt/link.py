@@ -245,8 +245,8 @@ class MqttLink:
 
     def recall(self, field: str) -> Iterator[ActivationUndelivered]:
         """Drop and yield the MQTT link's activations of `field` that the broker did not confirm."""
-        for activation, left in self._outbox.recall(field):
-            yield ActivationUndelivered(activation.sensor, activation.interval, left)
+        for each, left, refused in self._outbox.recall(field):
+            yield ActivationUndelivered(each.sensor, each.interval, left, refused)
 
     def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
         """Yield the users' commands that the MQTT link has queued, and the reasons for rejections.

@@ -68,7 +68,8 @@ class Outbox:
         self._waiting = OrderedDict[Key, Publication]()  # in the order of sending
         self._first: Collection[str] = ()  # topics whose states are sent before the others
         self._commands: dict[Key, Publication] = {}  # in the order of sending, before `_waiting`
-        self._unsent: deque[ActivationId] = deque(maxlen=MAX_UNSENT)  # dropped activations
+        # Dropped activations, and whether the broker refused each of them.
+        self._unsent: deque[tuple[ActivationId, bool]] = deque(maxlen=MAX_UNSENT)
         self._in_flight: dict[int, Publication] = {}  # by packet id, in the order of sending
         # By topic: the activations that were in flight at the end of a session.
         self._unconfirmed: deque[tuple[str, ActivationId]] = deque(maxlen=MAX_UNSENT)
@@ -152,13 +153,13 @@ class Outbox:
     def drop(self, activation: ActivationId) -> None:
         """Count an activation as not sent, because the outbox cannot send it."""
         self.lost += 1
-        self._unsent.append(activation)
+        self._unsent.append((activation, False))
 
-    def recall(self, field: str) -> Iterator[tuple[ActivationId, bool]]:
+    def recall(self, field: str) -> Iterator[tuple[ActivationId, bool, bool]]:
         """Drop and yield each unconfirmed activation of `field` in the outbox.
 
-        Each item is a pair: the activation, and whether it was sent. An activation is yielded only
-        once.
+        Each item contains the activation, whether it was sent, and whether it was refused. A
+        refused activation counts as not sent. An activation is yielded only once.
         """
         for queue in (self._commands, self._waiting):
             for key, each in list(queue.items()):
@@ -166,19 +167,19 @@ class Outbox:
                     del queue[key]
                     self._note_unsent(each)
         for _ in range(len(self._unsent)):
-            unsent = self._unsent.popleft()
+            unsent, refused = self._unsent.popleft()
             if unsent.field == field:
-                yield unsent, False
+                yield unsent, False, refused
             else:
-                self._unsent.append(unsent)
+                self._unsent.append((unsent, refused))
         for packet_id, each in list(self._in_flight.items()):
             if each.activates and each.activates.field == field:
                 self._in_flight[packet_id] = replace(each, activates=None)
-                yield each.activates, True
+                yield each.activates, True, False
         for _ in range(len(self._unconfirmed)):
             topic, sent = self._unconfirmed.popleft()
             if sent.field == field:
-                yield sent, True
+                yield sent, True, False
             else:
                 self._unconfirmed.append((topic, sent))
 
@@ -276,8 +277,9 @@ class Outbox:
         An activation is also counted as not sent.
         """
         if publication.activates:
-            self._note_unsent(publication)
-        elif not publication.retained:
+            self._unsent.append((publication.activates, True))
+            self._remove_state(publication)
+        if publication.activates or not publication.retained:
             self.lost += 1
 
     def mark_refused(self, packet_id: int) -> str:
@@ -404,6 +406,10 @@ class Outbox:
     def _note_unsent(self, publication: Publication) -> None:
         if publication.activates:
             self.drop(publication.activates)
+        self._remove_state(publication)
+
+    def _remove_state(self, publication: Publication) -> None:
+        """Remove a message from the outbox's states, so that no later session publishes it."""
         if self._states.get(publication.topic) is publication:
             del self._states[publication.topic]
 

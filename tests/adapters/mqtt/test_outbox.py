@@ -356,7 +356,7 @@ def test_activations_leave_before_documents_that_wait_longer_and_have_places_of_
     assert send_all(outbox, mids) == [b"document"] * (MAX_IN_FLIGHT - FOR_ACTIVATIONS)
     outbox.command("a", b"go", 60.0, activates=ActivationId("lab", "a", 0))
     assert send_all(outbox, mids) == [b"go"]
-    assert list(outbox.recall("lab")) == [(ActivationId("lab", "a", 0), True)]
+    assert list(outbox.recall("lab")) == [(ActivationId("lab", "a", 0), True, False)]
     assert list(outbox.recall("lab")) == []
 
 
@@ -379,8 +379,18 @@ def test_an_activation_that_the_broker_refuses_was_not_delivered():
     outbox.state("b", b"go", activates=second)
     assert send_all(outbox, mids) == [b"go", b"go"]
     assert outbox.mark_refused(1) == "a"
-    assert list(outbox.recall("lab")) == [(first, False), (second, True)]
+    assert list(outbox.recall("lab")) == [(first, False, True), (second, True, False)]
     assert outbox.mark_refused(1) == ""
+
+
+def test_an_activation_that_is_too_large_to_be_sent_was_refused():
+    outbox = opened()
+    activation = ActivationId("lab", "a", 0)
+    outbox.command("a", b"go", 60.0, activates=activation)
+    (too_large,) = outbox.pop_ready()
+    outbox.refuse(too_large)
+    assert list(outbox.recall("lab")) == [(activation, False, True)]
+    assert outbox.lost == 1
 
 
 def test_a_refused_activation_of_a_sleepy_sensor_is_recalled_once():
@@ -393,7 +403,7 @@ def test_a_refused_activation_of_a_sleepy_sensor_is_recalled_once():
     outbox.connection_lost()
     outbox.begin()
     assert list(outbox.pop_ready()) == []
-    assert list(outbox.recall("lab")) == [(activation, False)]
+    assert list(outbox.recall("lab")) == [(activation, False, True)]
 
 
 def test_a_refused_state_confirms_no_activation_of_an_earlier_session():
@@ -406,7 +416,7 @@ def test_a_refused_state_confirms_no_activation_of_an_earlier_session():
     outbox.begin()
     assert send_all(outbox, mids) == [b"go"]
     assert outbox.mark_refused(2) == "a"
-    assert list(outbox.recall("lab")) == [(activation, True)]
+    assert list(outbox.recall("lab")) == [(activation, True, False)]
 
 
 def test_an_unsent_activation_of_a_sleepy_sensor_is_recalled_while_the_link_is_down():
@@ -414,7 +424,7 @@ def test_an_unsent_activation_of_a_sleepy_sensor_is_recalled_while_the_link_is_d
     activation = ActivationId("lab", "a", 0)
     outbox.state("a", b"go", activates=activation)
     outbox.connection_lost()
-    assert list(outbox.recall("lab")) == [(activation, False)]
+    assert list(outbox.recall("lab")) == [(activation, False, False)]
     outbox.begin()
     assert send_all(outbox, mids) == []
 
@@ -428,7 +438,7 @@ def test_an_activation_that_is_recalled_or_replaced_unsent_is_lost():
     outbox.state("b", b"go", activates=asleep)
     assert outbox.lost == 1
     recalled = list(outbox.recall("lab"))
-    assert recalled == [(first, False), (second, False), (asleep, False)]
+    assert recalled == [(each, False, False) for each in (first, second, asleep)]
     assert (list(outbox.recall("lab")), outbox.lost) == ([], 3)
 
 
@@ -441,7 +451,7 @@ def test_an_unsent_activation_that_expires_is_lost_once():
     outbox.command("c", b"go", 5.0)
     now = 6.0
     assert send_all(outbox, ids()) == []
-    assert list(outbox.recall("lab")) == [(asleep, False), (live, False)]
+    assert list(outbox.recall("lab")) == [(asleep, False, False), (live, False, False)]
     assert outbox.lost == 3
 
 
@@ -452,7 +462,10 @@ def test_an_unsent_activation_of_a_sleepy_sensor_leaves_first_in_the_next_sessio
     outbox.connection_lost()
     outbox.begin()
     assert send_all(outbox, mids) == [b"go", b"1"]
-    assert (list(outbox.recall("lab")), outbox.lost) == ([(ActivationId("lab", "a", 0), True)], 0)
+    assert (list(outbox.recall("lab")), outbox.lost) == (
+        [(ActivationId("lab", "a", 0), True, False)],
+        0,
+    )
 
 
 @given(st.lists(STEPS, max_size=60))
@@ -480,13 +493,13 @@ def test_each_activation_is_either_sent_or_recalled_as_unsent(steps):
             case "ack":
                 outbox.mark_acked(len(sent))
             case "recall":
-                for activation, left in outbox.recall("lab"):
+                for activation, left, _ in outbox.recall("lab"):
                     (late if left else unsent).append(activation)
             case "lose" if outbox.open:
                 outbox.connection_lost()
             case "begin" if not outbox.open:
                 outbox.begin()
-    unsent += [activation for activation, left in outbox.recall("lab") if not left]
+    unsent += [activation for activation, left, _ in outbox.recall("lab") if not left]
     assert not set(sent) & set(unsent)
     assert set(late) <= set(sent)
     assert len(set(late)) == len(late)
@@ -506,7 +519,7 @@ def test_an_activation_replaces_only_the_waiting_activation_of_its_own_field_and
     for each in (*first, newer):
         outbox.command("get", str(each).encode(), 60.0, activates=each)
     assert [each.activates for each in outbox.pop_ready()] == [*first[1:], newer]
-    assert list(outbox.recall("heat")) == [(first[0], False)]
+    assert list(outbox.recall("heat")) == [(first[0], False, False)]
 
 
 @pytest.mark.parametrize("was_sent", [False, True])
@@ -540,7 +553,7 @@ def test_an_activation_in_flight_at_the_end_of_the_session_is_recalled_as_sent(m
         outbox.mark_acked(1)
     outbox.connection_lost()
     assert list(outbox.recall("hall")) == []
-    assert list(outbox.recall("lab")) == ([] if acks else [(activation, True)])
+    assert list(outbox.recall("lab")) == ([] if acks else [(activation, True, False)])
     assert list(outbox.recall("lab")) == []
 
 
@@ -556,7 +569,7 @@ def test_the_activation_of_a_sleepy_sensor_is_confirmed_in_the_next_session(acks
     if acks:
         outbox.mark_acked(2)
     outbox.connection_lost()
-    assert list(outbox.recall("lab")) == ([] if acks else [(activation, True)])
+    assert list(outbox.recall("lab")) == ([] if acks else [(activation, True, False)])
 
 
 def test_a_live_command_does_not_replace_the_message_that_clears_its_topic():

@@ -1,0 +1,170 @@
+"""A sensor whose activations a real mosquitto refuses: it is avoided, and not blamed."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from support.controllers import controller_settings
+from support.gateway import Gateway
+from support.link import link_to
+from support.mosquitto import TIMEOUT_S
+from support.settings import VERSION, field_settings
+
+from edge_tvbo.config.field_settings import ActivateSettings
+from edge_tvbo.control.controller import Controller
+from edge_tvbo.messages.commands import Activate, Ending, Notify, Record
+from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy import make_policy
+
+STEP = 60.0  # s, an interval
+
+
+def rules_for(*sensors, topic="lab/{}/activate"):
+    """Return an ACL that allows everything but the activations of other sensors."""
+    rules = ["readwrite edge_tvbo/#", "readwrite +/+/t", "read +/+/activate", "read +/+/go"]
+    rules += ["readwrite +/barrier", *(f"write {topic.format(each)}" for each in sensors)]
+    return "".join(f"topic {each}\n" for each in rules)
+
+
+def change_rules(broker, acl, rules):
+    """Let the broker read other rules; return when it has done so."""
+    reloads = broker.log().count("Reloading config")
+    acl.write_text(rules)
+    os.kill(broker.pid, signal.SIGHUP)
+    deadline = time.monotonic() + TIMEOUT_S
+    while broker.log().count("Reloading config") == reloads:
+        assert time.monotonic() < deadline, broker.log()
+        time.sleep(0.01)
+
+
+class Lab:
+    """A controller whose commands a link carries to a broker; the test advances its time."""
+
+    def __init__(self, driver, link, sensors):
+        field = SensorField(sensors, np.eye(len(sensors)) + 0.5, 0.01, unit="°C", center=20.0)
+        policy = make_policy("static", field, seed=0)  # selects the first sensor
+        self.controller = Controller(policy, controller_settings(max_backoff=4))
+        self.driver, self.link = driver, link
+        self.tried, self.endings, self.notices = [], [], []  # of the first sensor; of all sensors
+        self.first = sensors[0]
+        self.at = 0.0
+
+    def run(self, intervals):
+        """Run intervals in which each sensor replies, except for the first one."""
+        for _ in range(intervals):
+            self.take(IntervalElapsed(self.at))
+            self.driver.until(lambda: self.link._outbox.empty)
+            sensor = self.controller.health().selected
+            if sensor != self.first:
+                self.take(Reading(sensor, 20.0 + self.at % 7, self.at + 5.0, self.at + 5.0))
+            for undelivered in self.link.recall("lab"):
+                self.take(undelivered)
+            self.take(DeadlineElapsed(self.controller.interval, self.at + 20.0))
+            self.at += STEP
+
+    def take(self, event):
+        for command in self.controller.handle(event):
+            self.link.send("lab", command)
+            match command:
+                case Activate(sensor=self.first, interval=interval):
+                    self.tried.append(interval)
+                case Record(sensor=self.first, ending=ending):
+                    self.endings.append(ending)
+                case Notify(notice=notice):
+                    self.notices.append(notice.event)
+
+
+@pytest.fixture
+def lab(mosquitto, drive, tmp_path):
+    """Return a function that starts a broker, and a lab at this broker."""
+
+    def make(mode, version, sensors=("a", "b", "c"), extra=""):
+        (tmp_path / "acl").write_text(rules_for(*sensors[1:]))
+        broker = mosquitto(extra or f"allow_anonymous true\nacl_file {tmp_path / 'acl'}\n")
+        broker.start()
+        activate = ActivateSettings(mode=mode, topic="lab/{sensor}/activate", payload="measure")
+        field = field_settings(sensors, "lab/{sensor}/t", activate=activate)
+        link = link_to(broker.port, field=field, version=version)
+        driver = drive(link)
+        driver.online()
+        return broker, Lab(driver, link, sensors)
+
+    return make
+
+
+@pytest.mark.parametrize("mode", ["live", "sleepy"])
+def test_a_denied_sensor_is_tried_after_1_2_4_intervals_until_the_rules_change(lab, tmp_path, mode):
+    broker, lab = lab(mode, "5")
+    lab.run(20)
+    assert lab.tried == [0, 2, 5, 10, 15]
+    assert set(lab.endings) == {Ending.UNDELIVERED}
+    health = lab.controller.health()
+    assert (health.answered, health.suspects, lab.notices) == (15, [], [])
+
+    change_rules(broker, tmp_path / "acl", rules_for("a", "b", "c"))
+    lab.run(2)
+    assert lab.tried[5:] == [20, 21]
+    assert lab.endings[5:] == [Ending.MISSED, Ending.MISSED]
+
+
+def test_a_sensor_whose_activation_exceeds_the_limit_of_the_broker_is_avoided(lab):
+    """The link does not send it."""
+    large = "a" * 400
+    extra = "allow_anonymous true\nmax_packet_size 400\n"
+    _, lab = lab("live", "5", sensors=(large, "b", "c"), extra=extra)
+    lab.run(12)
+    assert lab.tried == [0, 2, 5, 10]
+    assert (lab.controller.health().suspects, lab.notices) == ([], [])
+
+
+def test_with_mqtt_3_1_1_a_denied_sensor_times_out(lab):
+    """Mosquitto acknowledges the activation, and drops it."""
+    _, lab = lab("live", "3.1.1")
+    lab.run(3)
+    assert lab.endings == [Ending.MISSED] * 3
+    assert (lab.controller.health().suspects, lab.notices) == (["a"], ["sensor-lost"])
+
+
+class DeniedGateway(Gateway):
+    """A gateway that selects the sensor a whenever it can."""
+
+    def configure(self, **changes):
+        super().configure(policy='static", sensor = "a', **changes)
+        text = self.config.read_text()
+        self.config.write_text(text.replace("reply_timeout", "max_backoff = 8\nreply_timeout"))
+
+    def _answer(self, client, userdata, message):
+        sensor = message.topic.split("/")[1]
+        self.activations.append(sensor)
+        value = str(20 + len(self.activations) % 7)
+        client.publish(message.topic.replace("/go", "/t"), value)
+
+
+def test_a_daemon_follows_the_other_sensors_and_uses_the_denied_one_again(
+    mosquitto, peer, tmp_path, monkeypatch
+):
+    monkeypatch.setenv(VERSION, "5")
+    acl = tmp_path / "acl"
+    acl.write_text(rules_for("b", "c", topic="k/{}/go"))
+    broker = mosquitto(f"allow_anonymous true\nacl_file {acl}\n")
+    broker.start()
+    watcher = peer(broker.port, "edge_tvbo/k/lab/selected", "edge_tvbo/k/lab/event")
+    gateway = DeniedGateway(tmp_path, broker.port, peer)
+    gateway.start()
+    gateway.wait_for_activations(20)
+    assert "a" not in gateway.activations
+    decisions = watcher.documents("edge_tvbo/k/lab/selected")
+    assert {"a": "refused"} in [each["ineligible"] for each in decisions]
+    gateway.kill()
+    gateway.start()
+    gateway.wait_for_activations(10)
+    lost = [each for each in watcher.documents("edge_tvbo/k/lab/event") if each["sensor"] == "a"]
+    assert not lost
+    assert "k/a/go (Not authorized)" in gateway.log_text()
+
+    change_rules(broker, acl, rules_for("a", "b", "c", topic="k/{}/go"))
+    gateway.wait(lambda: gateway.activations[-5:] == ["a"] * 5)
+    gateway.stop()

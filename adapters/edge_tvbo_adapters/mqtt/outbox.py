@@ -274,11 +274,13 @@ class Outbox:
     def refuse(self, publication: Publication) -> None:
         """Count a refused message of the outbox as lost; a retained document is not counted.
 
-        An activation is also counted as not sent.
+        An activation is also counted as not sent, and no later session publishes it.
         """
         if publication.activates:
             self._unsent.append((publication.activates, True))
-            self._remove_state(publication)
+            sent = replace(publication, activates=None)  # its state after `mark_sent`
+            if self._states.get(publication.topic) in (publication, sent):
+                del self._states[publication.topic]
         if publication.activates or not publication.retained:
             self.lost += 1
 
@@ -406,10 +408,6 @@ class Outbox:
     def _note_unsent(self, publication: Publication) -> None:
         if publication.activates:
             self.drop(publication.activates)
-        self._remove_state(publication)
-
-    def _remove_state(self, publication: Publication) -> None:
-        """Remove a message from the outbox's states, so that no later session publishes it."""
         if self._states.get(publication.topic) is publication:
             del self._states[publication.topic]
 

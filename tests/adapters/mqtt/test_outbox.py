@@ -406,6 +406,17 @@ def test_a_refused_activation_of_a_sleepy_sensor_is_recalled_once():
     assert list(outbox.recall("lab")) == [(activation, False, True)]
 
 
+def test_no_later_session_sends_an_activation_that_the_broker_has_refused():
+    """Its energy was refunded, and the rules of the broker may have changed."""
+    outbox, mids = opened(), ids()
+    outbox.state("a", b"go", activates=ActivationId("lab", "a", 0), valid_s=60.0)
+    send_all(outbox, mids)
+    outbox.mark_refused(1)
+    outbox.connection_lost()
+    outbox.begin()
+    assert send_all(outbox, mids) == []
+
+
 def test_a_refused_state_confirms_no_activation_of_an_earlier_session():
     """The broker has received the activation again, but has not delivered it."""
     outbox, mids = opened(), ids()

@@ -72,10 +72,10 @@ class Activations:
     at : float
         When the awaited sensors were activated, in s since 1970.
     undelivered : list of int
-        The awaited sensors whose activations were not confirmed by the broker, or were withdrawn
-        by a restart.
+        The sensors whose activations were not confirmed by the broker, or were withdrawn by a
+        restart.
     resumed : list of int
-        The sensors whose replies were already awaited before a restart.
+        The sensors that were activated before a restart.
     left : int
         Number of sensors that may still be activated in the interval, one after the other.
     begun : int

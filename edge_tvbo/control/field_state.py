@@ -296,7 +296,7 @@ class FieldState:
             ]
         else:  # the snapshot is of an old version, or no reply is awaited
             self.activations.undelivered = self._undelivered_after_restart()
-        self.activations.resumed = list(self.activations.awaited)
+        self.activations.resumed = list(self.activations.arms)
         self._unit = self._unit or stored.unit
 
     def restore_partial(self, blob: bytes) -> int:

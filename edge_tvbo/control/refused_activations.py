@@ -66,9 +66,9 @@ class RefusedActivations:
         self._refusals[arm] = min(refusals + 1, MAX_REFUSALS)
         self._retry[arm] = interval + 1 + min(2**refusals, self._max_backoff)
 
-    def mark_accepted(self, arm: int, interval: int) -> None:
-        """End the refusals of `arm`, unless its activation in `interval` was refused."""
-        if not self._refusals[arm] or self.retry_interval(arm) > interval:
+    def mark_accepted(self, arm: int) -> None:
+        """End the refusals of `arm`, because the broker has accepted an activation of it."""
+        if not self._refusals[arm]:
             return
         if self.count == len(self._refusals) - self._ignored.count:
             self._refusals[:] = self._retry[:] = self.count = 0

@@ -107,7 +107,7 @@ class SensorSelection:
         commands: list[Command] = []
         for choice in state.checked_policy.select_many(sensors, eligible):
             left = self._eligible()
-            if left is not None and not left[choice.arm]:  # the energy is spent
+            if left is not None and not left[choice.arm]:  # no energy is left, or all are refused
                 continue
             if state.energy and not state.energy.is_worth_activating(choice.arm, choice.std):
                 continue
@@ -134,12 +134,14 @@ class SensorSelection:
     def _without_refused(self, eligible: Mask | None) -> Mask | None:
         """Return `eligible` without the sensors that are backed off because of refusals.
 
-        If no sensor would be left for the first activation of the interval, return `eligible`.
+        If no sensor with enough energy would be left for the first activation of the interval,
+        return `eligible`.
         """
         state = self._state
         accepted = state.refusals.eligible(state.interval)
         left = accepted if eligible is None else eligible & accepted
-        return left if left.any() or state.activations.arms else eligible
+        affordable = left & state.energy.affordable() if state.energy else left
+        return left if affordable.any() or state.activations.arms else eligible
 
     def _activate(
         self,

@@ -35,13 +35,16 @@ class TimeoutHandler:
         """Mark an activation as undelivered, so that no time-out of its sensor is counted.
 
         If the activation was never sent, or the broker refused it, also refund its energy. If the
-        broker refused it, also back the sensor off; this does not count against the sensor.
+        broker refused it in this interval, also back the sensor off; this does not count against
+        the sensor.
         """
         state = self._state
         arm = state.arms[event.sensor]
         if state.energy and not event.left:
             state.energy.refund(arm)
-        if event.interval == state.interval and arm in state.activations.awaited:
+        if event.interval != state.interval:
+            return
+        if arm in state.activations.arms:
             state.activations.undelivered.append(arm)
         if event.refused and not state.recommends and not state.ignored.mask[arm]:
             state.refusals.mark_refused(arm, state.interval)
@@ -49,14 +52,14 @@ class TimeoutHandler:
     def note_accepted(self) -> None:
         """End the refusals of the sensors whose activations the broker accepted in the interval.
 
-        If a connection or a process has ended before the reply, this is unknown.
+        This is unknown if the connection or the process has ended since the activation.
         """
         state, activations = self._state, self._state.activations
         if not state.refusals.count:
             return
         for arm in activations.arms:
             if arm not in activations.undelivered and arm not in activations.resumed:
-                state.refusals.mark_accepted(arm, state.interval)
+                state.refusals.mark_accepted(arm)
 
     def back_off_silent(self, at: float) -> list[Command]:
         """Back off the silent sensors, like sensors that timed out, and return the notices.

@@ -1,5 +1,7 @@
 """Refused activations: the sensor is avoided for a while, but not blamed."""
 
+from math import inf
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -116,8 +118,8 @@ class PlainRefusals:
             pauses.append(2 * pauses[-1])
         self.refused[arm] = number + 1, interval + 1 + min(pauses[number], self.max_backoff)
 
-    def accept(self, arm, interval):
-        if arm not in self.refused or self.refused[arm][1] > interval:
+    def accept(self, arm):
+        if arm not in self.refused:
             return
         if len(self.refused) == self.sensors - len(self.ignored):
             self.refused.clear()
@@ -147,8 +149,8 @@ def test_eligible_sensors_are_those_of_the_plain_reference(steps, max_backoff):
                 ours.mark_refused(arm, interval)
                 twin.refuse(arm, interval)
             case "accept":
-                ours.mark_accepted(arm, interval)
-                twin.accept(arm, interval)
+                ours.mark_accepted(arm)
+                twin.accept(arm)
             case "ignore":
                 ignored.set(arm, ignored=arm not in twin.ignored)
                 twin.ignored ^= {arm}
@@ -308,6 +310,44 @@ def test_after_a_kill_the_activation_may_have_been_refused():
     assert after.tried["a"] == [6, 11]
 
 
+def test_only_refusals_in_the_running_interval_count():
+    """With on-reading, the sensor may report by itself before the loop recalls the refusals."""
+    controller = controller_of(on_reading=True)
+    controller.handle(IntervalElapsed(0.0))
+    for number in range(10):
+        at = 5.0 + number
+        controller.handle(Reading("a", 20.0 + number, at, at))
+    for interval in range(11):
+        controller.handle(ActivationUndelivered("a", interval, left=False, refused=True))
+    assert controller._state.refusals.retry_interval(0) == 12
+
+
+def test_whether_the_broker_accepted_an_activation_is_unknown_until_it_confirms_it():
+    """The sensor reports by itself, and the broker acknowledges too late."""
+    broker = Broker(controller_of())
+    broker.run(5)  # refused in intervals 0 and 2
+    broker.take(IntervalElapsed(broker.at))
+    broker.take(Reading("a", 20.0, broker.at + 5.0, broker.at + 5.0))
+    broker.take(ActivationUndelivered("a", 5, left=True))
+    broker.at += STEP
+    broker.run(6)
+    assert broker.tried["a"] == [0, 2, 5, 6, 11]
+
+
+def test_a_restart_after_the_deadline_does_not_make_an_undelivered_activation_accepted():
+    before = Broker(controller_of())
+    before.run(5)  # refused in intervals 0 and 2
+    before.take(IntervalElapsed(before.at))
+    before.take(ActivationUndelivered("a", 5, left=True))
+    before.take(DeadlineElapsed(5, before.at + 20.0))
+    controller = controller_of()
+    controller.restore(before.controller.snapshot())
+    controller.reserve_numbers(before.controller.used)
+    after = Broker(controller)
+    after.run(6)
+    assert after.tried["a"] == [6, 11]
+
+
 @pytest.mark.parametrize("policy", ["static", "round-robin", "tv-gp-ucb", "random"])
 @pytest.mark.parametrize(
     "settings",
@@ -362,6 +402,14 @@ def test_refused_activations_cost_no_energy():
     broker.run(12)
     assert len(broker.tried["a"]) == 4
     assert broker.controller.health().energy.spent == 8.0
+
+
+def test_a_refused_sensor_is_tried_in_each_interval_if_no_other_sensor_has_energy():
+    budgets = BudgetSettings((1.0, 1.0), (inf, 3.0), period=1000)
+    energy = energy_settings(budgets, ("a", "b"))
+    broker = Broker(controller_of(names=("a", "b"), energy=energy))
+    broker.run(8)
+    assert broker.tried == {"a": [0, 2, 5, 6, 7], "b": [1, 3, 4]}
 
 
 def test_a_users_request_tries_a_refused_sensor_at_once():

@@ -143,9 +143,9 @@ def _ending(entry: HistoryEntry, now: float) -> str:
         )
     if record.ending is Ending.UNDELIVERED:
         return (
-            "The activation was not delivered: the broker did not confirm it by"
-            f" {decision.expires_at}, or a restart withdrew it. This does not count as a time-out"
-            " of the sensor."
+            "The activation was not delivered: the broker refused it or did not confirm it"
+            f" by {decision.expires_at}, or a restart withdrew it. This does not count as a"
+            " time-out of the sensor."
         )
     if record.ending is Ending.MISSED or record.value is None:
         return f"The sensor timed out: there was no reply by {decision.expires_at}."

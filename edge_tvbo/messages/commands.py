@@ -63,7 +63,7 @@ class Ending(StrEnum):
 
     ANSWERED = "answered"  # the activated sensor replied in time
     MISSED = "missed"  # the activated sensor timed out
-    UNDELIVERED = "undelivered"  # not confirmed by the broker in time, or withdrawn by a restart
+    UNDELIVERED = "undelivered"  # refused or not confirmed by the broker, or withdrawn
 
 
 Unused = Literal["doubtful", "faulty"]  # "doubtful": the sensor may be faulty

@@ -201,7 +201,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     implausible: dict[str, str] = {}  # text on each implausible last reading: value, range
     alert: str | None = None  # the alert in words; None if there is no alert
     ignored: list[str] = []  # sensors that a command has taken out of use
-    undelivered: int = 0  # activations that the broker did not confirm, or that a restart withdrew
+    undelivered: int = 0  # activations that were refused, not confirmed or withdrawn by a restart
 
 
 class Health(msgspec.Struct, frozen=True):

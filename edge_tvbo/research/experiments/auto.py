@@ -44,7 +44,7 @@ from edge_tvbo.research.experiments.base import (
     case_labels,
     policy_seed,
 )
-from edge_tvbo.research.experiments.curves import plot_cells
+from edge_tvbo.research.experiments.curves import INTERVALS, plot_cells
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.split_experiment import (
     PLACES,
@@ -98,6 +98,7 @@ class AutoExperiment(SplitExperiment):
             axes.set_xticks(at, labels, rotation=60, fontsize=8)
             axes.set(title=title, ylabel="R_T / T")
             axes.legend(loc="best")
+        figure.suptitle(f"AUTO: regret on recordings and synthetic problems, {INTERVALS}")
 
     @cached_property
     def _grid(self) -> SensorField:

@@ -50,7 +50,7 @@ from edge_tvbo.research.experiments.base import (
     case_labels,
     policy_seed,
 )
-from edge_tvbo.research.experiments.curves import plot_cells
+from edge_tvbo.research.experiments.curves import INTERVALS, plot_cells
 from edge_tvbo.research.experiments.split_experiment import (
     COVERAGE,
     FIELDS,
@@ -130,6 +130,7 @@ class ColdStart(SplitExperiment):
             plot_cells(axes, days, cells, label=place)
         axes.set(xlabel="training days", ylabel="R_T / T")
         axes.legend(loc="best")
+        figure.suptitle(f"COLD: regret of auto on the test days, {INTERVALS}")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         room, drawn = self._rooms[ROOM], policy_seed(seed, run)

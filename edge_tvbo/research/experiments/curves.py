@@ -10,6 +10,7 @@ from edge_tvbo.research.confidence import half_width
 from edge_tvbo.research.experiments.base import Cell, Labels, ResultTable
 
 BAND = "the bands show 95 % confidence intervals of the mean over the runs"
+INTERVALS = "with 95 % confidence intervals of the mean over the runs"
 
 
 def plot_mean_curves(

@@ -195,7 +195,7 @@ is at most 15 intervals.
                 t, colour = np.arange(1, sums.shape[1] + 1), colours[case.label]
                 plot_with_band(top, t, sums, label=case.label, color=colour)
             top.grid(alpha=0.3)
-            top.set(title=f"days {label}", ylim=(0, 310))
+            top.set_title(f"days {label}")
             shown = [case.label for case in split.cases if case.label in RASTER]
             for at, policy in enumerate(shown):
                 case_of_resets = case_labels(policy=policy, days=label)
@@ -203,7 +203,7 @@ is at most 15 intervals.
                 offsets = at * (DRAWN_RUNS + 2) + np.arange(len(times))
                 bottom.eventplot(times, colors=colours[policy], lineoffsets=offsets)
             bottom.set(xlabel="interval of 10 minutes", yticks=[])
-        panels[0][0].set_ylabel(f"R_t ({UNIT_LABEL})")
+        panels[0][0].set(ylabel=f"R_t ({UNIT_LABEL})", ylim=(0.0, None))
         runs = counted(min(DRAWN_RUNS, results.runs), "run")
         panels[1][0].set_ylabel(f"resets\n({runs})")
         figure.suptitle(

@@ -129,12 +129,18 @@ class FaultySensors(SplitExperiment):
         cases = [cell.case for cell in results.cells if cell.number == "R_T/T"]
         axes = figure.subplots()
         at = np.arange(len(cases))
-        for shift, number in zip((-0.25, 0.0, 0.25), ("without", "R_T/T", "off"), strict=True):
+        bars = {
+            "without": "the faulty sensor is not selected",
+            "R_T/T": "with fault detection",
+            "off": "without fault detection",
+        }
+        for shift, (number, label) in zip((-0.25, 0.0, 0.25), bars.items(), strict=True):
             heights = [results.cell(number, case).mean for case in cases]
-            axes.bar(at + shift, heights, 0.25, label=number)
+            axes.bar(at + shift, heights, 0.25, label=label)
         axes.set_xticks(at, [_label(case) for case in cases], rotation=90, fontsize=5)
         axes.set(ylabel="R_T / T")
         axes.legend(loc="best")
+        figure.suptitle("FAULTS: regret of auto after a sensor has become faulty")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         generator = np.random.default_rng([seed, 102, run])

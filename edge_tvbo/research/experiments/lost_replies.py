@@ -29,6 +29,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.research.experiments.base import Expectation, ResultTable, Row, case_labels
+from edge_tvbo.research.experiments.curves import INTERVALS
 from edge_tvbo.research.experiments.split_experiment import SplitExperiment, TrainTestSplit
 from edge_tvbo.simulation.replay import REPLY_SHARE
 from edge_tvbo.training.covariance import with_model
@@ -90,6 +91,7 @@ class LostReplies(SplitExperiment):
         axes.set_xticks(at, PLACES, rotation=60, fontsize=8)
         axes.set(ylabel="R_T / T")
         axes.legend(loc="best")
+        figure.suptitle(f"LOSS: regret of auto without and with lost replies, {INTERVALS}")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
         for place in PLACES:

@@ -64,6 +64,14 @@ def test_a_street_is_judged_like_all_other_fields(monkeypatch, ours, holds):
     assert goal.holds is holds
 
 
+def test_figure_has_a_title(monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    monkeypatch.setattr(auto, "kinds_of_change", dict)
+    AutoExperiment(data_source()).draw(figure, results_of(0.5))
+    assert figure.get_suptitle()
+    assert [axes.get_title() for axes in figure.axes] == ["recorded", "synthetic"]
+
+
 @pytest.mark.parametrize(
     ("place", "reached"), [("Intel 7-8", 0.141), ("Intel 5-6", 0.097), ("Intel 3-4", 0.063)]
 )

@@ -158,6 +158,9 @@ def test_run_has_a_row_for_each_start_and_number_of_days(recordings, monkeypatch
     assert ("wind 1964", "trained", "test days") in cases
     assert len(set(cases)) == len(cases)
     assert all(("covered" in row.numbers) == (row.case["start"] == "one reading") for row in rows)
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    experiment.draw(figure, summarise(rows))
+    assert "COLD" in figure.get_suptitle()
     assert ("humidity", "one reading", WHOLE) in cases
     assert ("shares", "one reading", FIRST_YEAR) in cases
     assert all(np.isfinite([*row.numbers.values()]).all() for row in rows)

@@ -35,9 +35,15 @@ def test_every_fault_has_a_row_for_each_start_and_sensor(split):
         assert all(np.isfinite(each) for each in row.numbers.values())
         assert 1 <= row.numbers["intervals"] <= 24 * 6
     results = summarise([*rows, *faults._false_alarms("wind", split)])
-    goals = faults.FaultySensors(None).expectations(results)
+    experiment = faults.FaultySensors(None)
+    goals = experiment.expectations(results)
     assert sum("false alarms" in goal.text for goal in goals) == 4
     assert sum("without the sensor" in goal.text for goal in goals) == len(rows)
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    experiment.draw(figure, results)
+    assert "faulty" in figure.get_suptitle()
+    labels = [each.get_text() for each in figure.axes[0].get_legend().get_texts()]
+    assert labels[1:] == ["with fault detection", "without fault detection"]
 
 
 def test_rows_without_readings_are_neither_trained_on_nor_replayed(split):

@@ -1,6 +1,7 @@
 """Experiment LEFTOUT, small."""
 
 import numpy as np
+import pytest
 from support.recordings import data_source
 
 from edge_tvbo.research.experiments import left_out
@@ -31,6 +32,13 @@ def test_design_is_chosen_without_the_group_it_is_judged_on(recordings, monkeypa
     assert first in two.text
     assert "1.00 times" in mean.text
     assert not mean.holds
+
+
+def test_figure_has_a_title(recordings, monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    monkeypatch.setattr(left_out, "GROUPS", GROUPS)
+    LeftOut(data_source(recordings)).draw(figure, results(lambda place, design: 0.5))
+    assert figure.get_suptitle()
 
 
 def test_run_has_a_row_for_each_design(recordings, monkeypatch):

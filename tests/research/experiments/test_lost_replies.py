@@ -80,13 +80,14 @@ def test_regret_with_a_dead_sensor_is_that_to_the_best_other_one():
 
 
 def test_run_has_a_row_for_each_place_and_disturbance(recordings, monkeypatch):
-    figures = pytest.importorskip("matplotlib.figure")
+    figure = pytest.importorskip("matplotlib.figure").Figure()
     monkeypatch.setattr(lost_replies, "PLACES", ("soil",))
     experiment = LostReplies(data_source(recordings))
     rows = experiment.measure(range(1), 0)
     assert rows == experiment.measure(range(1), 0)
     results = summarise(rows)
-    experiment.draw(figures.Figure(), results)
+    experiment.draw(figure, results)
+    assert "lost replies" in figure.get_suptitle()
     kinds = [row.case["disturbance"] for row in rows]
     assert kinds == ["none", "20 %", "noise", "dead", "absent"]
     expectations = experiment.expectations(results)

@@ -233,6 +233,10 @@ def writable_file(path: Path) -> Path:
     at this path, and not the link. The directory must be writable, even if the file exists.
     If no file can be written, raise `click.BadParameter` before the command does its work.
     """
+    if path == Path("-"):
+        raise click.BadParameter(
+            "- does not stand for standard output; name a file, or leave out the option."
+        )
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise click.BadParameter(f"{path} is a pipe or a device; name a file.")
     if path.is_symlink():

@@ -670,6 +670,18 @@ def test_output_does_not_replace_a_pipe_or_device(config, tmp_path, command, is_
 
 
 @pytest.mark.parametrize("command", ["export", "fit"])
+def test_output_to_a_dash_is_rejected_and_no_file_of_this_name_is_written(
+    config, tmp_path, monkeypatch, command
+):
+    record(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    refused = run(command, config, "-o", "-")
+    assert refused.exit_code == 2
+    assert "- does not stand for standard output; name a file, or leave out" in refused.stderr
+    assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize("command", ["export", "fit"])
 def test_output_to_a_symbolic_link_replaces_the_file_that_it_names(config, tmp_path, command):
     record(tmp_path, days=1)
     target, link = tmp_path / "target", tmp_path / "elsewhere" / "link"

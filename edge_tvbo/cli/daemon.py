@@ -169,7 +169,9 @@ def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterato
     """Test the connection to the broker; yield each result, and print it unless `as_json`."""
     from edge_tvbo_adapters.mqtt.connection_check import check_connection
 
-    for result in check_connection(settings.mqtt, settings.instance, settings.fields, seconds):
+    for result in check_connection(
+        settings.mqtt, settings.instance, settings.fields, seconds, settings.homeassistant
+    ):
         if not as_json:
             code = f" [{result.code}]" if result.code else ""
             click.echo(printable(f"{result.label}  {result.text}{code}"))

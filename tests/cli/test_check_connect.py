@@ -347,6 +347,56 @@ def test_a_running_daemon_is_reported_and_not_disturbed(mosquitto, peer, tmp_pat
     assert other.on("edge_tvbo/lab/status") == [b"online", b"offline"]
 
 
+DISCOVERY = "homeassistant/device/edge_tvbo_lab/config"
+RULES = """topic read lab/+/t
+topic readwrite edge_tvbo/lab/#
+topic read homeassistant/status
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "status", "text"),
+    [
+        (f"topic readwrite {DISCOVERY}", 0, f"messages on {DISCOVERY} arrive"),
+        (f"topic read {DISCOVERY}", 1, f"allow `topic readwrite {DISCOVERY}` in the broker's ACL"),
+        (f"topic write {DISCOVERY}", 1, f"allow `topic readwrite {DISCOVERY}` in the broker's ACL"),
+    ],
+)
+def test_the_topic_of_the_discovery_message_is_tested(mosquitto, tmp_path, rule, status, text):
+    (tmp_path / "acl").write_text(f"{RULES}{rule}\n")
+    broker = mosquitto(f"allow_anonymous true\nacl_file {tmp_path}/acl\n")
+    broker.start()
+
+    found, steps = tried(configured(tmp_path, broker.port, "[homeassistant]"))
+
+    (step,) = [each for each in steps if DISCOVERY in each["text"]]
+    assert (found, step["good"]) == (status, status == 0)
+    assert text in step["text"]
+    assert step["code"] == (None if status == 0 else Code.FORBIDDEN)
+    assert "subscribed to homeassistant/status" in [each["text"] for each in steps]
+
+
+@pytest.mark.parametrize("copy", ["", '{"components": {}}'])
+def test_home_assistant_receives_the_retained_discovery_message_or_none(
+    mosquitto, peer, tmp_path, copy
+):
+    """It ignores a message that changes nothing, and one that is no JSON."""
+    broker = mosquitto()
+    broker.start()
+    if copy:
+        peer(broker.port).publish(DISCOVERY, copy, retain=True)
+    home = peer(broker.port, "homeassistant/#")
+
+    status, _ = tried(configured(tmp_path, broker.port, "[homeassistant]"))
+    home.wait(lambda: len(home.on(DISCOVERY)) > bool(copy))
+
+    *earlier, (_, tested, kept) = [each for each in home.received if each[0] == DISCOVERY]
+    assert status == 0
+    assert [payload for _, payload, _ in earlier] == ([copy.encode()] if copy else [])
+    assert not kept
+    assert tested.startswith(copy.encode() or b"edge-tvbo check ")
+
+
 @pytest.fixture
 def deployed(mosquitto, peer, tmp_path):
     """Return the path of a configuration, and a client that sees the status of its daemon.

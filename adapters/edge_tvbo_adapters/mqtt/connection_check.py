@@ -12,15 +12,17 @@ from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.mqtt_settings import Mqtt, Tls
+from edge_tvbo.config.settings import HomeAssistant
 from edge_tvbo.errors import Code, LinkError
 from edge_tvbo.messages.events import BatteryReported, Reading, Unreadable
 from edge_tvbo.messages.formatting import listed, named, significant
+from edge_tvbo_adapters.homeassistant.discovery import topic_for
 from edge_tvbo_adapters.mqtt import tls
 from edge_tvbo_adapters.mqtt.client import Will
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, open_socket
 from edge_tvbo_adapters.mqtt.connection_problems import link_error, not_connected, unusable_files
 from edge_tvbo_adapters.mqtt.message_router import Route, matching, routes
-from edge_tvbo_adapters.mqtt.read_retained import read_retained
+from edge_tvbo_adapters.mqtt.read_retained import QUIET_S, read_retained
 from edge_tvbo_adapters.mqtt.short_session import ShortSession
 from edge_tvbo_adapters.mqtt.topics import topic_of
 
@@ -56,12 +58,16 @@ class NoReading(CheckResult, frozen=True):
 
 
 def check_connection(
-    mqtt: Mqtt, instance: str, fields: Mapping[str, FieldSettings], seconds: float
+    mqtt: Mqtt,
+    instance: str,
+    fields: Mapping[str, FieldSettings],
+    seconds: float,
+    homeassistant: HomeAssistant | None = None,
 ) -> Iterator[CheckResult]:
     """Yield the result of each step of the connection check, up to the first fatal problem.
 
     The check waits `seconds` for readings, or until Ctrl-C. It publishes no retained message and
-    activates no sensor. If there is a read-only login, the check first uses it to read the daemon's
+    activates no sensor. With `homeassistant`, it also tests the topics of the discovery message. If there is a read-only login, the check first uses it to read the daemon's
     status. If the daemon is online, the check ends without using the daemon's login, because some
     brokers use the login as the client id: such a broker would end the daemon's session.
     """
@@ -73,12 +79,14 @@ def check_connection(
             if retained.status == "online":
                 yield _login_in_use(mqtt, instance)
                 return
-        observed = Observed(instance, fields)
+        observed = Observed(instance, fields, homeassistant)
         will = Will(observed.echo_topic, b"")  # like the daemon's, but it changes nothing
         with closing(ShortSession(mqtt, instance, observed.take, will=will)) as session:
             yield _accepted(mqtt)
             yield from _subscribe(session, observed)
             yield from _publish(session, observed)
+            if observed.discovery_topic is not None:
+                yield _publish_discovery(session, observed.discovery_topic, observed)
             start = time.monotonic()
             with suppress(KeyboardInterrupt):
                 session.listen(start + seconds)
@@ -91,12 +99,20 @@ def check_connection(
 class Observed:
     """Messages that the connection check received: readings, test messages, a daemon's status."""
 
-    def __init__(self, instance: str, fields: Mapping[str, FieldSettings]) -> None:
+    def __init__(
+        self,
+        instance: str,
+        fields: Mapping[str, FieldSettings],
+        homeassistant: HomeAssistant | None = None,
+    ) -> None:
         base = f"edge_tvbo/{instance}"
         self.instance = instance
         self.status_topic, self.echo_topic = f"{base}/status", f"{base}/response/check"
         self.status: str | None = None
         self.echoes: set[bytes] = set()
+        self.discovery_topic: str | None = None
+        self.discovery_copy: bytes | None = None  # the discovery message that the broker retains
+        self.discovery_echo: bytes | None = None
         self._sources: dict[Route, ObservedSource | ObservedBatteries] = {}
         self._by_field: dict[str, list[ObservedSource]] = {}
         self._batteries: dict[str, ObservedBatteries] = {}
@@ -119,6 +135,9 @@ class Observed:
                 observed = ObservedSource(route.sensors, text, field.sensor_names)
                 self._sources[route] = observed
                 self._by_field.setdefault(name, []).append(observed)
+        if homeassistant is not None:
+            self.discovery_topic = topic_for(homeassistant.prefix, instance)
+            filters.append(homeassistant.birth)
         self.filters = list(dict.fromkeys(filters))
 
     def take(self, message: MQTTMessage) -> None:
@@ -128,6 +147,10 @@ class Observed:
             self.status = message.payload.decode(errors="replace")[:20]
         elif topic == self.echo_topic:
             self.echoes = {bytes(message.payload)}
+        elif topic == self.discovery_topic and message.retain:
+            self.discovery_copy = bytes(message.payload)
+        elif topic == self.discovery_topic:
+            self.discovery_echo = bytes(message.payload)
         for route, sensor in matching(self._sources, topic):
             self._sources[route].take(route, sensor, message)
 
@@ -358,6 +381,29 @@ def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]
             "a second daemon needs another instance"
         )
         yield CheckResult(True, text)
+
+
+def _publish_discovery(session: ShortSession, topic: str, observed: Observed) -> CheckResult:
+    """Publish a message on the topic of the discovery message; return whether it comes back.
+
+    Home Assistant receives this message, too. If the broker retains a discovery message, its copy
+    is published, because Home Assistant ignores a message that changes nothing. Otherwise, the
+    message is a text that is no JSON, for which Home Assistant logs a warning. It is not empty,
+    because Home Assistant would remove the device.
+    """
+    session.subscribe([topic])
+    session.listen(time.monotonic() + QUIET_S, lambda: observed.discovery_copy is not None)
+    payload = observed.discovery_copy or f"edge-tvbo check {os.getpid()}".encode()
+    session.publish(topic, payload)
+    until = time.monotonic() + ECHO_TIMEOUT_S
+    session.listen(until, lambda: observed.discovery_echo == payload)
+    if observed.discovery_echo == payload:
+        return CheckResult(True, f"messages on {topic} arrive")
+    text = (
+        f"a message on {topic} does not come back; allow `topic readwrite {topic}` in the broker's "
+        "ACL, or delete [homeassistant] from the configuration"
+    )
+    return CheckResult(False, text, Code.FORBIDDEN)
 
 
 def _round_trip(took: float) -> CheckResult:

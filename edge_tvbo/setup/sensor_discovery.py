@@ -13,8 +13,13 @@ from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo.messages.payloads import Activation, DetectedSensor, PayloadCodec, Preset
 from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH, is_usable_name
 from edge_tvbo.setup.announced_units import AnnouncedUnits
+from edge_tvbo.setup.home_assistant_states import (
+    named_by_entity,
+    sign_of_base,
+    states_of_home_assistant,
+)
 from edge_tvbo.setup.json_objects import MAX_PAYLOAD, decode_object, quantity_paths
-from edge_tvbo.setup.quantities import GENERIC, INSIDE, NOT_CURRENT, QUANTITIES, quantity_of
+from edge_tvbo.setup.quantities import GENERIC, NOT_CURRENT, quantity_of
 from edge_tvbo.setup.sensor_groups import (
     PLACEHOLDER,
     SensorGroup,
@@ -70,6 +75,7 @@ class SensorDiscovery:
         self._codecs: dict[tuple[str, str | None, str | None], PayloadCodec] = {}
         self._groups: dict[tuple[str, str, str | None], _GroupBuilder] = {}
         self._announced = AnnouncedUnits()
+        self._signs: dict[str, bool] = {}  # base topic -> whether it is Home Assistant's
         self._readings = 0  # in all groups
         self.messages = 0
         self.is_full = False  # whether a sensor was left out, because there are too many
@@ -84,6 +90,8 @@ class SensorDiscovery:
         if topic.startswith((OWN_TOPICS, "$")):  # the broker's own topics begin with $
             return
         self._announced.add_message(topic, payload)
+        if (sign := sign_of_base(topic, payload)) and len(self._signs) < MAX_GROUPS:
+            self._signs[sign[0]] = sign[1] or self._signs.get(sign[0], False)
         self.messages += 1
         seen = list(self._recognised(topic, payload)) or list(guess_by_topic(topic, payload))
         added = [self._add(integration, each, payload, retained) for integration, each in seen]
@@ -92,8 +100,8 @@ class SensorDiscovery:
 
     def groups(self) -> list[SensorGroup]:
         """Return the discovered groups: known quantities first, large groups before small ones."""
-        groups = (part for each in self._groups.values() for part in self._by_unit(each.group()))
-        return sorted(groups, key=rank)
+        groups = named_by_entity((each.group() for each in self._groups.values()), self._signs)
+        return sorted((part for each in groups for part in self._by_unit(each)), key=rank)
 
     def _by_unit(self, group: SensorGroup) -> list[SensorGroup]:
         """Return `group` with the announced units, if its codec converts none.
@@ -260,24 +268,7 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
     elif above and quantity_of(above[-1]) and _may_name_sensor(last):
         yield "number", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), ())
     elif last == "state" and above[-2:-1] == ["sensor"]:
-        yield from _states_of_home_assistant("/".join(above[:-1]), above[-1])
-
-
-def _states_of_home_assistant(base: str, entity: str) -> Iterator[tuple[str, DetectedSensor]]:
-    """Yield the sensor of a state that Home Assistant publishes (statestream).
-
-    The name of the entity consists of the names of the sensor and of a known quantity. Setpoints,
-    forecasts and temperatures inside a device yield nothing.
-
-    >>> for payload, seen in _states_of_home_assistant("ha/sensor", "hall_temperature"):
-    ...     print(payload, seen.sensor, seen.topic)
-    number hall ha/sensor/{sensor}_temperature/state
-    """
-    for word in QUANTITIES:
-        sensor = entity.removesuffix(f"_{word}")
-        words = sensor.split("_")
-        if sensor != entity and words[-1] not in NOT_CURRENT and INSIDE.isdisjoint(words):
-            yield "number", DetectedSensor(sensor, f"{base}/{PLACEHOLDER}_{word}/state", ())
+        yield from states_of_home_assistant("/".join(above[:-2]), above[-1])
 
 
 def _may_name_sensor(level: str) -> bool:

@@ -271,6 +271,57 @@ def test_the_names_that_home_assistant_gives_to_quantities_are_known(name, quant
     assert (group.quantity.name, list(group.readings)) == (quantity, ["office"])
 
 
+def entities(base, *names):
+    found = discovery()
+    for name in names:
+        found.add_message(f"{base}/sensor/{name}_temperature/state", b"21.3")
+    found.add_message(f"{base}/sensor/power/state", b"300")
+    return found
+
+
+@pytest.mark.parametrize("base", ["ha", "house/ha"])
+@pytest.mark.parametrize("sign", ["friendly_name", "last_updated"])
+def test_states_of_home_assistant_are_known_by_the_attributes_beside_them(base, sign):
+    found = entities(base, "hall", "attic", "hall_target")
+    found.add_message(f"{base}/sensor/power/{sign}", b'"Power"')
+    found.add_message(f"{base}/status", b"online")
+
+    (group,) = found.groups()
+
+    assert (group.integration, group.topic, group.readings, group.messages, group.retained) == (
+        "number",
+        f"{base}/sensor/{{sensor}}_temperature/state",
+        {"attic": 21.3, "hall": 21.3},
+        2,
+        (),
+    )
+
+
+def test_many_sensors_below_a_topic_without_a_status_are_states_of_home_assistant():
+    found = entities("ha", "hall", "attic", "porch")
+    found.add_message("bath/sensor/porch_temperature/state", b"24")
+
+    home, bath = found.groups()
+
+    assert (home.topic, list(home.readings)) == (
+        "ha/sensor/{sensor}_temperature/state",
+        ["attic", "hall", "porch"],
+    )
+    assert (bath.integration, bath.readings) == ("esphome", {"bath": 24.0})
+
+
+@pytest.mark.parametrize(
+    ("names", "status"), [(("air", "floor"), None), (("air", "floor", "pipe"), b"offline")]
+)
+def test_a_node_of_esphome_with_several_thermometers_is_not_taken_for_home_assistant(names, status):
+    found = entities("bath", *names)
+    if status:
+        found.add_message("bath/status", status)
+    groups = found.groups()
+    assert {each.integration for each in groups} == {"esphome"}
+    assert [each.readings for each in groups[:-1]] == [{"bath": 21.3}] * len(names)
+
+
 def test_a_node_of_esphome_may_have_a_prefix_of_two_levels():
     found = discovery()
     for node in ("hall", "attic"):

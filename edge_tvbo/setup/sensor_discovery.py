@@ -5,6 +5,7 @@ memory for topics and sensors is bounded. Codecs and presets may come from third
 or a preset raises an exception, the message is ignored for that integration.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
@@ -38,6 +39,9 @@ MAX_UNUSABLE = 500  # sensors with unusable names that are stored
 LISTED_NAMES = 5  # unknown topics that are stored
 _GENERIC_LEVELS = ("sensor", "sensors")  # words between the sensor and the quantity in a topic
 _OTHER_LEVELS = ("get", "set", "events")  # last levels of topics for commands, or for many sensors
+# Last levels of topics on which a device repeats its readings in the reply to a command (Tasmota),
+# or states the temperature inside a gateway (OpenMQTTGateway):
+_OF_DEVICE = re.compile(r"STATUS\d*|RESULT|SYStoMQTT")
 # After a quantity in a topic, these levels are not the name of a sensor:
 _PARTS = NOT_CURRENT.union(GENERIC)
 
@@ -256,7 +260,7 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
     json hall home/{sensor} ('air.temperature',)
     """
     *above, last = topic.split("/")
-    if last in _OTHER_LEVELS:
+    if last in _OTHER_LEVELS or _OF_DEVICE.fullmatch(last):
         return
     if above and quantity_of(last):
         below = [last]

@@ -225,6 +225,24 @@ def test_a_topic_with_the_events_of_several_sensors_is_not_a_sensor():
     assert group.readings == {"12": 4.5, "13": 9.5}
 
 
+@pytest.mark.parametrize(
+    ("topic", "payload"),
+    [
+        ("stat/plug/STATUS10", '{"StatusSNS": {"DS18B20": {"Temperature": 68}, "TempUnit": "F"}}'),
+        ("stat/plug/RESULT", '{"StatusSNS": {"DS18B20": {"Temperature": 68}, "TempUnit": "F"}}'),
+        ("home/gateway/SYStoMQTT", '{"uptime": 12, "tempc": 44.2}'),
+    ],
+)
+def test_the_reply_of_a_device_to_a_command_and_the_state_of_a_gateway_are_no_sensors(
+    topic, payload
+):
+    found = discovery()
+    found.add_message(topic, payload.encode())
+    found.add_message("home/gateway/BTtoMQTT/A4C138000001", b'{"tempc": 20.4}')
+    (group,) = found.groups()
+    assert list(group.readings) == ["A4C138000001"]
+
+
 def test_states_of_home_assistant_are_not_taken_for_a_node_of_esphome():
     """Home Assistant's statestream publishes all of its sensors below one prefix."""
     found = discovery()

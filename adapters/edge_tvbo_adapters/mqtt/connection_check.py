@@ -67,9 +67,11 @@ def check_connection(
     """Yield the result of each step of the connection check, up to the first fatal problem.
 
     The check waits `seconds` for readings, or until Ctrl-C. It publishes no retained message and
-    activates no sensor. With `homeassistant`, it also tests the topics of the discovery message. If there is a read-only login, the check first uses it to read the daemon's
-    status. If the daemon is online, the check ends without using the daemon's login, because some
-    brokers use the login as the client id: such a broker would end the daemon's session.
+    activates no sensor. With `homeassistant`, it also tests the topics of the discovery message.
+
+    If there is a read-only login, the check first uses it to read the daemon's status. If the
+    daemon is online, the check ends without using the daemon's login, because some brokers use the
+    login as the client id: such a broker would end the daemon's session.
     """
     try:
         yield from _connect(mqtt)

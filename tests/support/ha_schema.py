@@ -41,6 +41,8 @@ PLATFORMS = {  # beyond COMMON; sensor.py, binary_sensor.py, event.py, switch.py
     "number": STATE
     | {"command_topic", "command_template", "min", "max", "step", "mode", "retain"}
     | {"unit_of_measurement"},
+    "text": STATE
+    | {"command_topic", "command_template", "min", "max", "mode", "pattern", "retain"},
 }
 REQUIRED = {
     "sensor": {"state_topic"},
@@ -50,6 +52,7 @@ REQUIRED = {
     "button": {"command_topic"},
     "select": {"command_topic", "options"},
     "number": {"command_topic"},
+    "text": {"command_topic"},
 }
 STATE_CLASSES = {"measurement", "total", "total_increasing"}
 _GASES = {"ppb", "ppm", "μg/m³"}
@@ -163,6 +166,7 @@ def check_component(component, device_name):
         "button",
         "select",
         "number",
+        "text",
     )  # sensor.py: `config` is for these
     categories = {"diagnostic", "config"} if is_settable else {"diagnostic"}
     assert component.get("entity_category", "diagnostic") in categories

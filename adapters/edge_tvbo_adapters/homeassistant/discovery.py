@@ -62,7 +62,7 @@ SETTLE_S = 1.0  # time after a message in which Home Assistant creates the entit
 MAX_COMPONENTS, MAX_MESSAGE = 63_500, 65_000
 MAX_REMOVALS = 5000  # largest number of remembered removals, and of remembered removed fields
 
-PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select", "number")
+PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select", "number", "text")
 _KEY = re.compile(r"[a-zA-Z0-9_-]{1,200}")
 Removals = Mapping[str, dict[str, str]]  # key of the entity: {"platform": ...}
 _OF_FIELD = re.compile(r"([a-z0-9_-]{1,64})_selected")  # the entity that every field has

@@ -29,6 +29,9 @@ from edge_tvbo_adapters.homeassistant.templates import (
 )
 
 MAX_SENSORS = 100  # if a field has more, its sensors get no entities and no options
+# With more decimals, the smallest step of a `number`, 0.001, would be more than a tenth of the
+# field's standard deviation:
+MAX_NUMBER_DECIMALS = 4
 
 DiscoveryComponent = dict[str, Any]
 
@@ -205,9 +208,9 @@ class Entities:
     ) -> dict[str, DiscoveryComponent]:
         """Return the Home Assistant entity of the alert's threshold.
 
-        The platform of the entity is `number`, or `sensor` if commands are off. The key of the
-        entity depends on the platform. Otherwise, Home Assistant would keep the old entity when
-        the platform changes.
+        The platform of the entity is `number`, `text` if the steps of a `number` are too large for
+        the field, or `sensor` if commands are off. The key of the entity depends on the platform.
+        Otherwise, Home Assistant would keep the old entity when the platform changes.
         """
         entity, title = self._of(name), f"{title_of(name)} alert threshold"
         shown = {
@@ -224,19 +227,27 @@ class Entities:
                 **_measured(field, field.device_class),
             )
             return {"threshold": threshold}
+        settable = {
+            "entity_category": "config",
+            "command_topic": f"{self.base}/cmd/threshold",
+            "command_template": f'{{"field": "{name}", "threshold": {{{{ value | float }}}}}}',
+            "retain": False,
+        }
+        if field.decimals > MAX_NUMBER_DECIMALS:
+            unit = f" ({field.unit})" if field.unit else ""  # a text has no unit of its own
+            shown["value_template"] = of_document("value_json.threshold", "''")
+            text = entity("threshold_text", "text", f"{title}{unit}", **shown, **settable)
+            return {"threshold_text": text}
         number = entity(
             "alert_threshold",
             "number",
             title,
-            entity_category="config",
-            command_topic=f"{self.base}/cmd/threshold",
-            command_template=f'{{"field": "{name}", "threshold": {{{{ value }}}}}}',
             min=round(lowest, field.decimals),
             max=round(highest, field.decimals),
             step=10.0 ** -min(field.decimals, 3),
             mode="box",
-            retain=False,
             **shown,
+            **settable,
             **_unit_and_class(field, field.device_class),
         )
         return {"alert_threshold": number}

@@ -288,9 +288,39 @@ def test_entities_keep_nothing_of_a_cleared_document(field, commands):
     components = components_of({"heat": field}, commands=commands).values()
     topics = {f"edge_tvbo/lab/heat/{each}" for each in DOCUMENTS}
     for component in (each for each in components if each.get("state_topic") in topics):
-        assert rendered(component["value_template"], value="") == "None"
+        cleared = "" if component["platform"] == "text" else "None"  # the state of a text is a text
+        assert rendered(component["value_template"], value="") == cleared
         if "json_attributes_topic" in component:
             assert json.loads(rendered(component["json_attributes_template"], value="")) == {}
+
+
+@pytest.mark.parametrize(
+    ("decimals", "commands", "key", "platform"),
+    [
+        (4, True, "heat_alert_threshold", "number"),
+        (5, True, "heat_threshold_text", "text"),
+        (8, True, "heat_threshold_text", "text"),
+        (8, False, "heat_threshold", "sensor"),
+    ],
+)
+def test_a_threshold_that_needs_small_steps_is_a_text(decimals, commands, key, platform):
+    """A number of Home Assistant has steps of at least 0.001 (number.py, MIN_STEP)."""
+    fields = heat(decimals=decimals, thresholds=(-2e-5, 2e-5), unit="W", device_class="power")
+    (threshold,) = [
+        (name, each)
+        for name, each in components_of(fields, commands=commands).items()
+        if "threshold" in name
+    ]
+    assert (threshold[0], threshold[1]["platform"]) == (key, platform)
+
+
+@pytest.mark.parametrize("decimals", [2, 8])
+def test_a_threshold_is_shown_and_sent_with_all_its_digits(decimals):
+    components = components_of(heat(decimals=decimals, thresholds=(-2e-5, 2e-5)))
+    (entity,) = [each for key, each in components.items() if "threshold" in key]
+    shown = rendered(entity["value_template"], {"threshold": 1.5e-06})
+    request = parse_request(rendered(entity["command_template"], value=shown).encode())
+    assert (shown, request.field, request.threshold) == ("1.5e-06", "heat", 1.5e-06)
 
 
 def test_hotspot_has_all_values_of_its_document_as_attributes():

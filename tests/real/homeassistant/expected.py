@@ -57,7 +57,7 @@ def _state(key, component, document, names, retained):
             return own["energy"]["left"]
         case "reason":
             return document["reason"]
-        case "alert_threshold" | "threshold":
+        case "alert_threshold" | "threshold" | "threshold_text":
             return document["threshold"]
         case "hotspot":
             return document["value"]

@@ -109,7 +109,7 @@ TOPICS = (
         f"{BASE}/<field>/hotspot",
         True,
         1,
-        "after each connection, decision and reply, if the policy has a model",
+        "after each connection, decision and reply, if the policy has a model and a reading",
         Hotspot,
     ),
     Topic(

@@ -39,9 +39,11 @@ MAX_UNUSABLE = 500  # sensors with unusable names that are stored
 LISTED_NAMES = 5  # unknown topics that are stored
 _GENERIC_LEVELS = ("sensor", "sensors")  # words between the sensor and the quantity in a topic
 _OTHER_LEVELS = ("get", "set", "events")  # last levels of topics for commands, or for many sensors
-# Last levels of topics on which a device repeats its readings in the reply to a command (Tasmota),
-# or states the temperature inside a gateway (OpenMQTTGateway):
-_OF_DEVICE = re.compile(r"STATUS\d*|RESULT|SYStoMQTT")
+# Topics on which a device repeats its readings in the reply to a command (Tasmota), or states the
+# temperature inside itself (OpenMQTTGateway, and the relays of Shelly's first generation):
+_OF_DEVICE = re.compile(
+    r"(.*/)?stat/(.*/)?(STATUS\d*|RESULT)|.*/SYStoMQTT|shellies/[^/]+/temperature"
+)
 # After a quantity in a topic, these levels are not the name of a sensor:
 _PARTS = NOT_CURRENT.union(GENERIC)
 
@@ -260,7 +262,7 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
     json hall home/{sensor} ('air.temperature',)
     """
     *above, last = topic.split("/")
-    if last in _OTHER_LEVELS or _OF_DEVICE.fullmatch(last):
+    if last in _OTHER_LEVELS or _OF_DEVICE.fullmatch(topic):
         return
     if above and quantity_of(last):
         below = [last]

@@ -229,11 +229,12 @@ def test_a_topic_with_the_events_of_several_sensors_is_not_a_sensor():
     ("topic", "payload"),
     [
         ("stat/plug/STATUS10", '{"StatusSNS": {"DS18B20": {"Temperature": 68}, "TempUnit": "F"}}'),
-        ("stat/plug/RESULT", '{"StatusSNS": {"DS18B20": {"Temperature": 68}, "TempUnit": "F"}}'),
+        ("plug/stat/RESULT", '{"StatusSNS": {"DS18B20": {"Temperature": 68}, "TempUnit": "F"}}'),
         ("home/gateway/SYStoMQTT", '{"uptime": 12, "tempc": 44.2}'),
+        ("shellies/shelly1pm-84CCA8/temperature", "51.2"),
     ],
 )
-def test_the_reply_of_a_device_to_a_command_and_the_state_of_a_gateway_are_no_sensors(
+def test_the_reply_of_a_device_to_a_command_and_the_temperature_inside_a_device_are_no_sensors(
     topic, payload
 ):
     found = discovery()

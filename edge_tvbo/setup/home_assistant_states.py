@@ -14,7 +14,7 @@ from edge_tvbo.messages.payloads import DetectedSensor
 from edge_tvbo.setup.quantities import INSIDE, NOT_CURRENT, QUANTITIES
 from edge_tvbo.setup.sensor_groups import PLACEHOLDER, SensorGroup
 
-MIN_ENTITIES = 3  # sensors of a quantity below a base topic without a sign
+MIN_ENTITIES = 3  # smallest number of sensors of a quantity, for a base topic without a sign
 _STATUS = re.compile(r"(.+)/status")
 _ATTRIBUTE = re.compile(r"(.+)/sensor/[^/]+/(friendly_name|last_changed|last_updated)")
 _STATE = re.compile(r"(.*)\{sensor\}/sensor/([^/{}]+)/state")
@@ -33,7 +33,8 @@ def states_of_home_assistant(base: str, entity: str) -> Iterator[tuple[str, Dete
     for word in QUANTITIES:
         sensor = entity.removesuffix(f"_{word}")
         words = sensor.split("_")
-        if sensor != entity and words[-1] not in NOT_CURRENT and INSIDE.isdisjoint(words):
+        is_named = sensor not in ("", entity)
+        if is_named and words[-1] not in NOT_CURRENT and INSIDE.isdisjoint(words):
             topic = f"{base}/sensor/{PLACEHOLDER}_{word}/state"
             yield "number", DetectedSensor(sensor, topic, ())
 
@@ -58,8 +59,8 @@ def named_by_entity(
     """Yield the sensor groups, with the sensors of Home Assistant named by their entities.
 
     `signs` maps base topics to the results of `sign_of_base`. Without a sign, a base topic belongs
-    to Home Assistant if it has at least `MIN_ENTITIES` sensors of one quantity. States of Home
-    Assistant that belong to no known quantity are left out.
+    to Home Assistant if it has at least `MIN_ENTITIES` sensors of one quantity that no other base
+    topic has. States of Home Assistant that belong to no known quantity are left out.
     """
     found: dict[str, list[tuple[DetectedSensor, SensorGroup, str]]] = {}  # by base topic
     for group in (groups := list(groups)):
@@ -82,14 +83,21 @@ def _states(group: SensorGroup) -> Iterator[tuple[str, str, str]]:
 
 
 def _has_many(states: Iterable[tuple[DetectedSensor, SensorGroup, str]]) -> bool:
-    counts = Counter(seen.topic for seen, _, _ in states)
+    """Return whether a base topic has as many sensors of one quantity as Home Assistant.
+
+    Sensors that several base topics have do not count: nodes of ESPHome often have equal sensors.
+    """
+    counts = Counter(seen.topic for seen, group, _ in states if len(group.readings) == 1)
     return max(counts.values(), default=0) >= MIN_ENTITIES
 
 
 def _groups_of(
     states: Iterable[tuple[DetectedSensor, SensorGroup, str]],
 ) -> Iterator[SensorGroup]:
-    """Yield one group for each topic of the states of one Home Assistant."""
+    """Yield one group for each topic of the states of one Home Assistant.
+
+    If a state is in a group with several readings, its number of messages is their mean number.
+    """
     by_topic: dict[str, list[tuple[str, SensorGroup, str]]] = {}
     for seen, group, name in states:
         by_topic.setdefault(seen.topic, []).append((seen.sensor, group, name))
@@ -99,11 +107,7 @@ def _groups_of(
             topic,
             None,
             None,
-            {sensor: group.readings[name] for sensor, group, name in sorted(each, key=_sensor)},
-            sum(group.messages for _, group, _ in each),
+            dict(sorted((sensor, group.readings[name]) for sensor, group, name in each)),
+            sum(group.messages // len(group.readings) for _, group, _ in each),
             tuple(sensor for sensor, group, name in each if name in group.retained),
         )
-
-
-def _sensor(state: tuple[str, SensorGroup, str]) -> str:
-    return state[0]

@@ -317,16 +317,18 @@ def test_states_of_home_assistant_are_known_by_the_attributes_beside_them(base, 
 
 
 def test_many_sensors_below_a_topic_without_a_status_are_states_of_home_assistant():
-    found = entities("ha", "hall", "attic", "porch")
-    found.add_message("bath/sensor/porch_temperature/state", b"24")
+    found = entities("ha", "hall", "attic", "cellar", "porch")
+    for node in ("bath", "shed"):
+        found.add_message(f"{node}/sensor/porch_temperature/state", b"24")
 
-    home, bath = found.groups()
+    home, others = found.groups()
 
-    assert (home.topic, list(home.readings)) == (
+    assert (home.topic, list(home.readings), home.messages) == (
         "ha/sensor/{sensor}_temperature/state",
-        ["attic", "hall", "porch"],
+        ["attic", "cellar", "hall", "porch"],
+        4,
     )
-    assert (bath.integration, bath.readings) == ("esphome", {"bath": 24.0})
+    assert (others.integration, others.readings) == ("esphome", {"bath": 24.0, "shed": 24.0})
 
 
 @pytest.mark.parametrize(
@@ -339,6 +341,29 @@ def test_a_node_of_esphome_with_several_thermometers_is_not_taken_for_home_assis
     groups = found.groups()
     assert {each.integration for each in groups} == {"esphome"}
     assert [each.readings for each in groups[:-1]] == [{"bath": 21.3}] * len(names)
+
+
+@pytest.mark.parametrize("online", [[], ["attic", "hall"]])
+def test_nodes_of_esphome_with_the_same_sensors_are_not_taken_for_home_assistant(online):
+    """A node that sleeps often publishes no status, because it would be offline in between."""
+    nodes, names = ["attic", "hall", "porch"], ["air", "floor", "pipe"]
+    found = discovery()
+    for node in nodes:
+        for name in names:
+            found.add_message(f"{node}/sensor/{name}_temperature/state", b"21.3")
+    for node in online:
+        found.add_message(f"{node}/status", b"online")
+    assert [(each.topic, list(each.readings)) for each in found.groups()] == [
+        (f"{{sensor}}/sensor/{name}_temperature/state", nodes) for name in names
+    ]
+
+
+def test_a_state_of_home_assistant_without_a_name_is_not_a_sensor():
+    found = entities("ha", "hall", "attic")
+    found.add_message("ha/sensor/_temperature/state", b"21")
+    found.add_message("ha/sensor/hall_temperature/friendly_name", b'"Hall"')
+    (group,) = found.groups()
+    assert list(group.readings) == ["attic", "hall"]
 
 
 def test_a_node_of_esphome_may_have_a_prefix_of_two_levels():

@@ -314,6 +314,20 @@ def test_a_threshold_that_needs_small_steps_is_a_text(decimals, commands, key, p
     assert (threshold[0], threshold[1]["platform"]) == (key, platform)
 
 
+@pytest.mark.parametrize("before", [(2, True), (8, True), (8, False)])
+@pytest.mark.parametrize("after", [(2, True), (8, True), (8, False)])
+def test_the_threshold_of_another_platform_replaces_the_old_one(before, after):
+    old, new = (
+        message_for(heat(decimals=decimals, thresholds=(-1, 1)), commands=commands)
+        for decimals, commands in (before, after)
+    )
+    (message,) = removing(new, msgspec.json.encode(old))
+    shown = {key: each for key, each in message["components"].items() if "threshold" in key}
+    removed = [each for each in shown.values() if len(each) == 1]
+    assert len(shown) == 1 + (before != after)
+    assert len(removed) == (before != after)
+
+
 @pytest.mark.parametrize("decimals", [2, 8])
 def test_a_threshold_is_shown_and_sent_with_all_its_digits(decimals):
     components = components_of(heat(decimals=decimals, thresholds=(-2e-5, 2e-5)))

@@ -11,12 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from edge_tvbo.messages.payloads import DetectedSensor
+from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH
 from edge_tvbo.setup.quantities import INSIDE, NOT_CURRENT, QUANTITIES
 from edge_tvbo.setup.sensor_groups import PLACEHOLDER, SensorGroup
 
 MIN_ENTITIES = 3  # smallest number of sensors of a quantity, for a base topic without a sign
-_STATUS = re.compile(r"(.+)/status")
-_ATTRIBUTE = re.compile(r"(.+)/sensor/[^/]+/(friendly_name|last_changed|last_updated)")
+# The base topic of a node of ESPHome has at most two levels:
+_BASE = rf"(.{{1,{2 * MAX_NAME_LENGTH + 1}}})"
+_STATUS = re.compile(rf"{_BASE}/status")
+_ATTRIBUTE = re.compile(rf"{_BASE}/sensor/[^/]+/(friendly_name|last_changed|last_updated)")
 _STATE = re.compile(r"(.*)\{sensor\}/sensor/([^/{}]+)/state")
 
 

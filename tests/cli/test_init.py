@@ -28,9 +28,10 @@ from edge_tvbo.config import loader
 from edge_tvbo.errors import ConfigError, EdgeTvboError, LinkError
 from edge_tvbo.messages import sensor_ids
 from edge_tvbo.messages.payloads import DetectedSensor
-from edge_tvbo.messages.sensor_ids import is_displayable
+from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH, is_displayable
 from edge_tvbo.setup import sensor_discovery, sensor_groups
 from edge_tvbo.setup.config_template import FieldValues, SourceValues, TemplateValues, render_config
+from edge_tvbo.setup.home_assistant_states import sign_of_base
 from edge_tvbo.setup.quantities import quantity_of
 
 PRESETS = all_presets()
@@ -356,6 +357,13 @@ def test_nodes_of_esphome_with_the_same_sensors_are_not_taken_for_home_assistant
     assert [(each.topic, list(each.readings)) for each in found.groups()] == [
         (f"{{sensor}}/sensor/{name}_temperature/state", nodes) for name in names
     ]
+
+
+@pytest.mark.parametrize("topic", ["{}/status", "{}/sensor/hall/friendly_name"])
+def test_a_base_topic_that_is_too_long_for_a_node_is_not_stored(topic):
+    node = "/".join(["n" * MAX_NAME_LENGTH] * 2)
+    assert sign_of_base(topic.format(node), b"online")[0] == node
+    assert sign_of_base(topic.format(node + "n"), b"online") is None
 
 
 def test_a_state_of_home_assistant_without_a_name_is_not_a_sensor():

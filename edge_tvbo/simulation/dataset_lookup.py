@@ -173,8 +173,22 @@ def describe(recording: Recording) -> dict[str, Any]:
         "interval": f"{recording.interval:g} s",
         "start": start.isoformat(),
         "end": end.isoformat(),
-        "observed": f"{recording.observed.mean():.1%}",
+        "observed": _percent(float(recording.observed.mean())),
         "range": f"{range_text(ends, 4)} {recording.unit}".rstrip(),
         "positions": "known" if recording.positions is not None else "unknown",
         "source": recording.source,
     }
+
+
+def _percent(share: float) -> str:
+    """Return a dataset's share of observed readings as text.
+
+    A share below 1 is not rounded to 100 %, and a share above 0 is not rounded to 0 %.
+
+    >>> [_percent(share) for share in (1.0, 0.99951, 0.983, 0.00004)]
+    ['100.0%', '99.95%', '98.3%', '0.004%']
+    """
+    digits = 1
+    while 0.0 < share < 1.0 and float(f"{100.0 * share:.{digits}f}") in (0.0, 100.0):
+        digits += 1
+    return f"{share:.{digits}%}"

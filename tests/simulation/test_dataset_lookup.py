@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import data_source, small_recording
@@ -53,6 +54,14 @@ def test_described_range_shows_how_the_readings_differ():
         "101325 to 101395 Pa"
     )
     assert dataset_lookup.describe(small_recording(unit=""))["range"] == "9 to 99"
+
+
+@pytest.mark.parametrize(("missing", "text"), [(0, "100.0%"), (1, "99.99%"), (150, "98.5%")])
+def test_a_missing_reading_is_not_rounded_to_100_percent(missing, text):
+    values = np.ones((5000, 2))
+    observed = np.arange(10_000).reshape(5000, 2) >= missing
+    recording = small_recording(sensors=("a", "b"), values=values, observed=observed)
+    assert dataset_lookup.describe(recording)["observed"] == text
 
 
 def test_readings_whose_difference_is_no_float_are_described():

@@ -11,6 +11,7 @@ from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import Reading
 from edge_tvbo.messages.formatting import YEAR_1, YEAR_9999
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.policy.arguments import MAX_READING
 
 DUPLICATE_WINDOW_S = 2.0  # between the arrivals of two equal readings; see `_is_duplicate`
 
@@ -171,10 +172,14 @@ def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[f
     trained field describes only the deviations from the sensors' means, and these deviations can be
     small. The kernel does not describe the differences between these means.
 
-    On a log scale, a reading above the highest value that the scale can represent is implausible.
+    A reading that is too large for every policy is implausible, whatever the settings are. On a log
+    scale, so is a reading above the highest value that the scale can represent.
     """
+    farthest = MAX_READING / 2.0  # half, because the conversion to model units has rounding errors
     if isinstance(settings.plausible, tuple):
         lowest, highest = settings.plausible
-        return lowest, min(highest, field.bounds(inf)[1])
+        least, most = field.bounds(farthest)
+        is_linear = field.log1p_scale is None  # a log scale can represent every low reading
+        return max(lowest, least) if is_linear else lowest, min(highest, most)
     std = max(1.0, sqrt(field.kernel.diagonal().max()))
-    return field.bounds(settings.plausible * std)
+    return field.bounds(min(settings.plausible * std, farthest))

@@ -9,6 +9,7 @@ from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.numerics.types import Mask
 
+MAX_READING = 1e101  # largest reading in model units; the squares of larger ones would overflow
 MAX_SKIPPED = 10**15  # intervals that `skip` may end; a downtime has at most 10^12, of 10 ms
 
 
@@ -44,16 +45,23 @@ def checked_reading(field: Field, arm: Arm, y: float) -> tuple[Arm, float]:
     """Return the arguments `arm` and `y` of `observe` with the types that compiled functions take.
 
     The arm of a `SensorField` becomes an int; a point of a box is not checked. Raises `ValueError`
-    if `y` is not finite, or if `arm` is not a whole number from 0 to M - 1.
+    if `y` is not finite or outside ±`MAX_READING`, or if `arm` is not a whole number from 0 to
+    M - 1.
     """
     if not isfinite(y):
         raise ValueError(f"the reading of arm {arm} is {y}; it must be finite")
+    value = float(y)
+    if not -MAX_READING <= value <= MAX_READING:
+        raise ValueError(
+            f"the reading of arm {arm} is {value:g} in model units; it can be {-MAX_READING:g} to "
+            f"{MAX_READING:g}"
+        )
     if type(arm) is int:  # most callers pass an int, and `isinstance` takes longer
         index = arm
     elif isinstance(field, BoxField):
-        return arm, float(y)
+        return arm, value
     else:
         index = int(arm) if isinstance(arm, Integral) and not isinstance(arm, bool) else -1
     if not 0 <= index < len(field):
         raise ValueError(f"arm is {arm!r}; it can be 0 to {len(field) - 1}, and must be an int")
-    return index, float(y)
+    return index, value

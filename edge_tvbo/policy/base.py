@@ -169,8 +169,8 @@ class Policy(Protocol):
         Raises
         ------
         ValueError
-            If `y` is not finite, or if `arm` is not an arm of the field. The policy's state does
-            not change.
+            If `y` is not finite or outside ±1e101, or if `arm` is not an arm of the field. The
+            policy's state does not change.
         """
         ...
 

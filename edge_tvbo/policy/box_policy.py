@@ -82,7 +82,7 @@ class BoxPolicy:
         Raises
         ------
         ValueError
-            If the reading is not finite, or the point lies outside the box.
+            If the reading is not finite or far too large, or the point lies outside the box.
         """
         arm = self._checked(arm, y)
         before = self.observations

@@ -532,6 +532,22 @@ def test_huge_values_leave_the_decisions_finite(values):
     assert_sound_decision(begin(controller, STEP))
 
 
+@pytest.mark.parametrize("plausible", [HUGE, 1e290])
+@pytest.mark.parametrize("objective", ["max", "min"])
+def test_a_reading_too_large_for_every_policy_is_implausible(objective, plausible):
+    """In model units, it is 1e140; its square is too large for some policies."""
+    field = field_of(("a", "b"), scale=1e-40, objective=objective)
+    controller = controller_of("gp-ucb", field, plausible=plausible)
+    begin(controller, 0.0)
+    for n, value in enumerate((1e100, -1e100)):
+        controller.handle(reading("ab"[n], value, 1.0 + n))
+    assert controller.health().refused == {"implausible": 2}
+    for n, value in enumerate(controller.plausible):
+        controller.handle(reading("ab"[n], value, 3.0 + n))
+    assert controller.policy.observations == 2
+    assert_sound_decision(begin(controller, STEP))
+
+
 @pytest.mark.parametrize("objective", ["max", "min"])
 def test_a_log_scale_accepts_the_readings_that_it_can_represent(objective):
     """The variance of b is four times that of a, so the estimate of b leaves the scale."""

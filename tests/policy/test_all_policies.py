@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 import sys
 from copy import deepcopy
 from itertools import combinations, permutations, product
@@ -43,6 +44,7 @@ from edge_tvbo.models.field import grid
 from edge_tvbo.models.posteriors.window import WindowPosterior
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy, needing_positions, policies
+from edge_tvbo.policy.arguments import MAX_READING
 from edge_tvbo.policy.registry import settings_class
 
 # --- reproducible -------------------------------------------------------------------------------
@@ -162,6 +164,27 @@ def test_reading_of_no_arm_or_without_a_value_is_rejected_and_changes_nothing():
         with pytest.raises(ValueError, match="it must be finite|it can be 0 to"):
             policy.observe(arm, y)
         assert policy.snapshot() == before
+
+
+@pytest.mark.parametrize("y", [1e160, -1e160, 1e308])
+def test_a_reading_too_large_to_square_is_rejected_and_changes_nothing(y):
+    """`auto` was NaN after it; other policies estimated an infinite mean."""
+    for case in CASES:
+        policy = make(case)
+        before = policy.snapshot()
+        with pytest.raises(ValueError, match=re.escape(f"is {y:g} in model units; it can be")):
+            policy.observe(0, y)
+        assert policy.snapshot() == before, case
+
+
+@pytest.mark.parametrize("y", [MAX_READING, -MAX_READING])
+def test_the_largest_reading_leaves_the_posterior_finite(y):
+    for case in CASES:
+        policy = make(case)
+        for t in range(8):
+            policy.observe(policy.select().arm, y if t in (3, 5) else 0.1)
+            assert np.isfinite(policy.posterior()).all(), case
+            policy.advance()
 
 
 def test_numbers_of_numpy_are_readings_like_python_numbers():

@@ -89,6 +89,8 @@ def test_a_point_may_be_any_sequence_and_must_lie_in_the_box():
             policy.observe(wrong, 1.0)
     with pytest.raises(ValueError, match=r"the reading of \(0.5,\) is nan; it must be finite"):
         policy.observe((0.5,), math.nan)
+    with pytest.raises(ValueError, match=r"is 1e\+160 in model units; it can be -1e\+101 to"):
+        policy.observe((0.5,), 1e160)
     assert policy.observations == 2
 
 

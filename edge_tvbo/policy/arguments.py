@@ -1,4 +1,4 @@
-"""Checks of the arguments of `select`, `select_many`, `observe` and `skip`, for all policies."""
+"""Checks of the arguments of the methods of all policies."""
 
 from math import isfinite
 from numbers import Integral
@@ -7,9 +7,11 @@ import numpy as np
 
 from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.box import BoxField
+from edge_tvbo.models.checks import is_finite_number
 from edge_tvbo.numerics.types import Mask
 
 MAX_READING = 1e101  # largest reading in model units; the squares of larger ones would overflow
+MAX_TIME_S = 1e50  # latest time, and longest duration, in s; a snapshot can hold a sum of many
 MAX_SKIPPED = 10**15  # intervals that `skip` may end; a downtime has at most 10^12, of 10 ms
 
 
@@ -35,10 +37,36 @@ def check_number_of_arms(k: int) -> None:
         raise ValueError(f"k is {k!r}; it must be a whole number, 1 or more")
 
 
-def check_skipped(intervals: int) -> None:
-    """Raise `ValueError` unless the argument of `skip` is a whole number from 1 to 10^15."""
+def checked_skipped(intervals: int) -> int:
+    """Return the argument of `skip` as an int, because a snapshot cannot contain numpy's numbers.
+
+    Raises `ValueError` unless `intervals` is a whole number from 1 to 10^15.
+    """
     if not isinstance(intervals, Integral) or not 1 <= intervals <= MAX_SKIPPED:
         raise ValueError(f"intervals is {intervals!r}; it must be a whole number, 1 to 10^15")
+    return int(intervals)
+
+
+def checked_time(at: float | None) -> float | None:
+    """Return the argument of `set_time` as a float, or None.
+
+    Raises `ValueError` unless `at` is None or a number from -`MAX_TIME_S` to `MAX_TIME_S`.
+    """
+    if at is None:
+        return None
+    if not is_finite_number(at) or abs(float(at)) > MAX_TIME_S:
+        raise ValueError(f"at is {at!r}; it must be a finite number of seconds since 1970, or None")
+    return float(at)
+
+
+def checked_duration(seconds: float) -> float:
+    """Return the argument of `pass_time` as a float.
+
+    Raises `ValueError` unless `seconds` is a number from 0 to `MAX_TIME_S`.
+    """
+    if not is_finite_number(seconds) or not 0.0 <= float(seconds) <= MAX_TIME_S:
+        raise ValueError(f"seconds is {seconds!r}; it must be a finite number, 0 or more")
+    return float(seconds)
 
 
 def checked_reading(field: Field, arm: Arm, y: float) -> tuple[Arm, float]:

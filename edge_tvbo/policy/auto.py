@@ -16,6 +16,7 @@ from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
 from edge_tvbo.models.snapshot import State, decode_snapshot, read_bytes, read_count, read_names
 from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Mask
+from edge_tvbo.policy.arguments import checked_duration, checked_time
 from edge_tvbo.policy.auto_settings import AutoSettings
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence
@@ -162,11 +163,11 @@ class AutoPolicy(SkippingUpperConfidence):
 
     def set_time(self, at: float | None) -> None:
         """Set the start of the current interval of `auto`, in s since 1970, UTC."""
-        self._posterior.set_time(at)
+        self._posterior.set_time(checked_time(at))
 
     def pass_time(self, seconds: float) -> None:
         """Let `seconds` pass for the posterior of `auto`, while the time of day is unknown."""
-        self._posterior.pass_time(seconds)
+        self._posterior.pass_time(checked_duration(seconds))
 
     def observe(self, arm: Arm, y: float) -> ObserveResult:
         """Update the posterior of `auto` with a reading `y` of `arm`, in model units."""

@@ -205,6 +205,12 @@ class Policy(Protocol):
         ----------
         at : float or None
             Seconds since 1970, UTC; None if the time is unknown until the next call.
+
+        Raises
+        ------
+        ValueError
+            If the policy uses the time of day, and `at` is neither None nor a finite number. The
+            policy's state does not change.
         """
         ...
 
@@ -218,6 +224,12 @@ class Policy(Protocol):
         ----------
         seconds : float
             Seconds, at least 0, since the last call of `set_time` or `pass_time`.
+
+        Raises
+        ------
+        ValueError
+            If the policy uses the time of day, and `seconds` is not a finite number of at least 0.
+            The policy's state does not change.
         """
         ...
 

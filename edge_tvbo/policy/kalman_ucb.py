@@ -9,6 +9,7 @@ from edge_tvbo.models.beta import BetaSchedule
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.course import CoursePosterior
 from edge_tvbo.models.triggers import Never
+from edge_tvbo.policy.arguments import checked_duration, checked_time
 from edge_tvbo.policy.auto_settings import KalmanUcbSettings
 from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence
 
@@ -56,11 +57,11 @@ class KalmanUcb(SkippingUpperConfidence):
 
     def set_time(self, at: float | None) -> None:
         """Set the start of the current interval of `kalman-ucb`, in s since 1970, UTC."""
-        self._posterior.set_time(at)
+        self._posterior.set_time(checked_time(at))
 
     def pass_time(self, seconds: float) -> None:
         """Let `seconds` pass for the model of `kalman-ucb`, while the time of day is unknown."""
-        self._posterior.pass_time(seconds)
+        self._posterior.pass_time(checked_duration(seconds))
 
     def prediction_interval(self, arm: int, share: float) -> tuple[float, float]:
         """Return the two ends of `kalman-ucb`'s prediction interval for a reading of `arm`.

@@ -22,8 +22,8 @@ from edge_tvbo.models.triggers import EveryPeriod, Trigger, TriggerInput
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.arguments import (
     check_number_of_arms,
-    check_skipped,
     checked_reading,
+    checked_skipped,
     eligible_mask,
 )
 from edge_tvbo.policy.base import Choice, ObserveResult
@@ -293,8 +293,7 @@ class SkippingUpperConfidence(UpperConfidence):
 
         If several scheduled resets are due, the last of them has the effect of all.
         """
-        check_skipped(intervals)
-        skipped = intervals - 1
+        skipped = checked_skipped(intervals) - 1
         resets = self._trigger.due_times(self._time, self._time + skipped)
         self._posterior.skip(skipped)
         self._time += skipped

@@ -259,6 +259,40 @@ def play(policy, values, first, rows, interval=HOUR):
     return chosen
 
 
+def on_reading(name):
+    """Return a policy on sensors whose intervals have different lengths."""
+    return make_policy(name, SensorField(NAMES, K, 0.01, structure=prior_structure(K, None)))
+
+
+@pytest.mark.parametrize("number", [np.float64, np.float32, np.int64])
+@pytest.mark.parametrize("name", ["auto", "kalman-ucb"])
+def test_numbers_of_numpy_are_times_like_python_numbers(name, number):
+    """The snapshot could not be encoded afterwards, so `select_many` failed, too."""
+    policy, same = on_reading(name), on_reading(name)
+    for each, kind in ((policy, number), (same, float)):
+        each.set_time(kind(2**30))
+        each.observe(1, 0.5)
+        each.set_time(None)
+        each.pass_time(kind(60))
+    assert policy.snapshot() == same.snapshot()
+    assert policy.select_many(2) == same.select_many(2)
+
+
+@pytest.mark.parametrize("name", ["auto", "kalman-ucb"])
+def test_an_impossible_time_is_rejected_and_changes_nothing(name):
+    """A duration that was NaN made the posterior of `auto` NaN."""
+    policy = on_reading(name)
+    policy.set_time(DAY)
+    before = policy.snapshot()
+    for at in (math.nan, math.inf, -1e300, "08:00", True):
+        with pytest.raises(ValueError, match="it must be a finite number of seconds since 1970"):
+            policy.set_time(at)
+    for seconds in (math.nan, math.inf, 1e300, -5.0, None, True):
+        with pytest.raises(ValueError, match="it must be a finite number, 0 or more"):
+            policy.pass_time(seconds)
+    assert policy.snapshot() == before
+
+
 def test_sensors_take_turns_in_the_first_half_day():
     policy = cold()
     chosen = play(policy, (0.0, 5.0, 0.0, 0.0), 0, 3 * M)

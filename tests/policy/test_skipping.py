@@ -56,6 +56,16 @@ def test_a_very_long_skip_leaves_finite_predictions(case):
     assert np.isfinite(policy.posterior()).all()
 
 
+def test_a_number_of_numpy_is_skipped_like_a_python_number():
+    """The snapshot could not be encoded afterwards, so `select_many` failed, too."""
+    for case in SKIPPING:
+        policy, same = make(case), make(case)
+        policy.skip(np.int64(3))
+        same.skip(3)
+        assert policy.snapshot() == same.snapshot(), case
+        assert policy.select_many(2) == same.select_many(2), case
+
+
 @pytest.mark.parametrize("intervals", [0, -3, 1.5, "2", 10**30])
 def test_an_impossible_skip_is_rejected(intervals):
     """With a negative number, the time of the policy ran backwards."""

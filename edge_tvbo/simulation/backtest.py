@@ -51,6 +51,7 @@ SAVED_TEXT = (
     '"round-robin" activates as many sensors in each interval as the policy may activate without '
     "--budget."
 )
+MAX_TEST_STDS = 1e6  # largest distance of a test reading from the mean of the training readings
 FAULTY_TEXT = (
     "As the daemon does, the replays excluded sensors that seemed to be faulty. But the readings of"
     " these sensors count in the regret as all other readings do. If such a sensor is broken, leave"
@@ -150,8 +151,9 @@ class Backtest:
     ------
     DataError
         If the recording is too short to have training rows and test rows. Also if nothing was
-        recorded in `test_span`, if fewer than two rows were recorded in `train_span`, or if a
-        sensor has no reading in `train_span`.
+        recorded in `test_span`, if fewer than two rows were recorded in `train_span`, if a sensor
+        has no reading in `train_span`, or if a reading in `test_span` is so far from the training
+        readings that it must be wrong.
     """
 
     def __init__(
@@ -183,6 +185,7 @@ class Backtest:
                 " days with --test."
             )
         _check_rows(recording, test_span, "test", 1)
+        _check_test_readings(recording, test_span, self.field)
 
     @cached_property
     def structured_field(self) -> SensorField:
@@ -360,6 +363,25 @@ def _check_rows(recording: Recording, span: RowRange, which: str, least: int) ->
         f"{recording.name}: {rows} of the {intervals} intervals of the {which} days can be used; "
         f"at least {least} {'is' if least == 1 else 'are'} needed. {advice}"
     )
+
+
+def _check_test_readings(recording: Recording, span: RowRange, field: SensorField) -> None:
+    """Raise `DataError` if a reading in the test rows of the backtest is certainly wrong.
+
+    Such a reading would count as the value of the best sensor, so all regrets would be meaningless.
+    """
+    rows = slice(span.first, span.last)
+    values = recording.values[rows]
+    is_far = np.abs(values - field.center) > MAX_TEST_STDS * field.scale
+    wrong = np.argwhere(recording.observed[rows] & is_far)
+    if len(wrong):
+        row, arm = wrong[0].tolist()
+        raise DataError(
+            f"{recording.name}: {recording.named_sensors[arm]} has the reading "
+            f"{values[row, arm]:.4g} on the test days, but the training readings are "
+            f"{field.center:.4g} ± {field.scale:.2g}. Remove this reading, or select other days "
+            "with --train and --test."
+        )
 
 
 def results_table(results: Sequence[Result]) -> str:

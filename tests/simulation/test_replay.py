@@ -1,6 +1,7 @@
 """Replay: regret computed by hand on a small recording, published regrets on the Intel lab."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -51,6 +52,20 @@ def test_regret_is_the_difference_to_the_hottest_observed_sensor():
     assert recorder.picks.tolist() == [0, 1, 2, 0, 1]
     assert recorder.regret.tolist() == [5.0, 1.0, 2.0, 7.0, 0.0]
     assert (recorder.activations, recorder.missed, recorder.resets) == (5, 1, 0)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [1e20, -1e20, 1.797e308])
+def test_a_test_reading_of_an_impossible_size_is_named(value):
+    """It counted as the best value, so the regret of each policy had dozens of digits."""
+    values = small_recording().values.copy()
+    values[4, 1] = value
+    spans = RowRange(0, 4), RowRange(4, 5)
+    with pytest.raises(DataError, match=re.escape(f"small: b has the reading {value:.4g} on the")):
+        Backtest(small_recording(values=values), *spans)
+    observed = small_recording().observed.copy()
+    observed[4, 1] = False
+    Backtest(small_recording(values=values, observed=observed), *spans)
 
 
 def test_a_reply_that_fills_a_gap_is_not_scored_as_the_truth():

@@ -354,8 +354,11 @@ def _checked_size(name: str, value: float) -> float:
 
 
 def _checked_positions(positions: ArrayLike, M: int) -> Array:
-    places = np.array(positions, np.float64, ndmin=2)
-    if places.shape[0] != M or not np.isfinite(places).all():
+    try:
+        places = np.array(positions, np.float64, ndmin=2)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"positions is not a matrix of numbers: {error}") from None
+    if places.ndim != 2 or places.shape[0] != M or not np.isfinite(places).all():
         raise ConfigError(
             f"positions: the shape is {places.shape}, and the field has {M} sensors; "
             f"allowed: {M} rows of d finite coordinates."

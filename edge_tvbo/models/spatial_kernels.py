@@ -167,13 +167,15 @@ def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None
     Raises
     ------
     ConfigError
-        If a place is not finite, or a length scale is not above 0.
+        If a place is not finite, or a length scale is not above 0. Also if the numbers of
+        dimensions differ.
     """
     X = _checked_places(X)
     Y = X if others is None else _checked_places(others)
     scale = np.asarray(length_scale, np.float64)
     if not (np.isfinite(scale).all() and (scale > 0).all()):
         raise ConfigError(f"length_scale is {scale}; it must be finite and above 0.")
+    _check_dimensions(X.shape[1], Y.shape[1], scale.size)
     if X.shape[1] >= MIN_PAIRWISE_DIMENSIONS:
         return np.asarray(np.sqrt(np.sum(((X[:, None, :] - Y) / scale) ** 2, axis=2)))
     squares = np.ascontiguousarray(X.T)[:, :, None] - np.ascontiguousarray(Y.T)[:, None, :]
@@ -257,6 +259,21 @@ def _matern_by_bessel(nu: float, r: Array) -> Array:
     K[bessel == 0.0] = 0.0  # far places, where the power of s can be infinite
     K[r < 1e-12] = 1.0
     return np.asarray(np.nan_to_num(K, nan=1.0, posinf=1.0))
+
+
+def _check_dimensions(d: int, others: int, scales: int) -> None:
+    """Raise `ConfigError` unless places, other places and length scales agree in dimension.
+
+    Otherwise, numpy would repeat the single coordinate of one array for each coordinate of the
+    other array.
+    """
+    if d != others:
+        raise ConfigError(f"Places with {d} and {others} coordinates have no distance.")
+    if scales not in (1, d):
+        raise ConfigError(
+            f"length_scale has {scales} numbers; it can be one number, or one number for each of "
+            f"the {d} dimensions of the places."
+        )
 
 
 def _checked_places(X: ArrayLike) -> Array:

@@ -13,6 +13,7 @@ from support.naive import matern as naive_matern
 
 from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.spatial_kernels import (
+    SpatialKernel,
     distances,
     empirical_covariance,
     linear,
@@ -134,6 +135,16 @@ def test_invalid_length_scales_are_rejected():
     for length in (0.0, -1.0, np.nan, np.inf, [1.0, 0.0]):
         with pytest.raises(ConfigError, match="length_scale is .*; it must be finite and above 0"):
             squared_exponential([[0.0, 0.0], [1.0, 1.0]], length)
+
+
+def test_places_and_length_scales_of_different_dimensions_are_rejected():
+    """A single coordinate was repeated for each dimension; three length scales failed in numpy."""
+    with pytest.raises(ConfigError, match="Places with 2 and 1 coordinates have no distance"):
+        SpatialKernel()([[0.0, 1.0]], [[0.0]])
+    with pytest.raises(ConfigError, match="length_scale has 3 numbers"):
+        SpatialKernel(2.5, (1.0, 2.0, 3.0))([[0.0, 1.0]], [[1.0, 2.0]])
+    one = SpatialKernel(2.5, 0.5)([[0.0, 1.0]], [[1.0, 2.0]])
+    assert SpatialKernel(2.5, (0.5,))([[0.0, 1.0]], [[1.0, 2.0]]) == one
 
 
 def test_invalid_smoothness_is_rejected():

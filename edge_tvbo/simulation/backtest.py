@@ -51,7 +51,7 @@ SAVED_TEXT = (
     '"round-robin" activates as many sensors in each interval as the policy may activate without '
     "--budget."
 )
-MAX_TEST_STDS = 1e6  # largest distance of a test reading from the mean of the training readings
+MAX_GROWTH = 1e12  # largest ratio of a test reading to the training readings
 FAULTY_TEXT = (
     "As the daemon does, the replays excluded sensors that seemed to be faulty. But the readings of"
     " these sensors count in the regret as all other readings do. If such a sensor is broken, leave"
@@ -152,8 +152,8 @@ class Backtest:
     DataError
         If the recording is too short to have training rows and test rows. Also if nothing was
         recorded in `test_span`, if fewer than two rows were recorded in `train_span`, if a sensor
-        has no reading in `train_span`, or if a reading in `test_span` is so far from the training
-        readings that it must be wrong.
+        has no reading in `train_span`, or if a reading in `test_span` is so much larger than the
+        training readings that it must be wrong.
     """
 
     def __init__(
@@ -372,8 +372,8 @@ def _check_test_readings(recording: Recording, span: RowRange, field: SensorFiel
     """
     rows = slice(span.first, span.last)
     values = recording.values[rows]
-    is_far = np.abs(values - field.center) > MAX_TEST_STDS * field.scale
-    wrong = np.argwhere(recording.observed[rows] & is_far)
+    too_large = np.abs(values) > MAX_GROWTH * (abs(field.center) + field.scale)
+    wrong = np.argwhere(recording.observed[rows] & too_large)
     if len(wrong):
         row, arm = wrong[0].tolist()
         raise DataError(

@@ -68,6 +68,14 @@ def test_a_test_reading_of_an_impossible_size_is_named(value):
     Backtest(small_recording(values=values, observed=observed), *spans)
 
 
+@pytest.mark.parametrize(("center", "difference", "later"), [(0.0, 1e-3, 1e5), (20.0, 1e-9, 22.0)])
+def test_training_readings_may_be_nearly_constant(center, difference, later):
+    """The first case is the light at night, in lux; the test readings are at noon."""
+    values = np.full((5, 3), later)
+    values[:4] = center + difference * np.eye(4, 3)
+    Backtest(small_recording(values=values), RowRange(0, 4), RowRange(4, 5))
+
+
 def test_a_reply_that_fills_a_gap_is_not_scored_as_the_truth():
     small = small_recording()
     recorder = run(small_recording(replies=np.ones(small.values.shape, np.bool_)))

@@ -42,7 +42,7 @@ from edge_tvbo.models.fingerprint import Fingerprint, kinds_agree
 
 SNAPSHOT_FORMAT = 1
 MAX_COUNT = 2**53  # largest count in a state
-MAX_NUMBER = 1e100  # largest number in a state, so that sums of squares stay finite
+MAX_NUMBER = 1e110  # largest number in a state, so that sums of squares stay finite
 MAX_DOCUMENT_SIZE = 2**28  # bytes, uncompressed
 MIN_PLANES_BYTES = 2**16  # smallest size of an array that is stored in planes
 BLOCK_BYTES = 2**15  # a document has blocks of this size, compressed or stored as they are

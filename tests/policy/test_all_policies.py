@@ -187,6 +187,19 @@ def test_the_largest_reading_leaves_the_posterior_finite(y):
             policy.advance()
 
 
+@pytest.mark.parametrize("y", [MAX_READING, -MAX_READING])
+def test_policies_with_the_largest_readings_can_be_restored(y):
+    """The numbers in a snapshot were limited to less than a reading, so `select_many` failed."""
+    for case in CASES:
+        policy, restored = make(case), make(case)
+        for _ in range(3):
+            policy.observe(policy.select().arm, y)
+            policy.advance()
+        restored.restore(policy.snapshot())
+        assert restored.snapshot() == policy.snapshot(), case
+        assert len(policy.select_many(2)) == 2
+
+
 def test_numbers_of_numpy_are_readings_like_python_numbers():
     """Compiled functions take a float; a 0-d array is what a numpy function often returns."""
     numbers = (1, np.float32(1.0), np.int64(1), np.longdouble(1.0), np.array(1.0))

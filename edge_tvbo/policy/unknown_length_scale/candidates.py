@@ -23,7 +23,6 @@ from edge_tvbo.theory.ziomek2024 import matern_gain_rate, rbf_gain_rate, suspect
 INITIAL_CANDIDATES = 5  # number of candidates at the start ([LB] section 5)
 MAX_CANDIDATES = 256  # largest number of candidates; a growth like ln t does not reach it
 MAX_LOG_NORM_RATIO = 200.0  # largest ln B/B0; with such a large B, the policy only explores
-MAX_SUM = 1e100  # largest sum of readings or widths in a snapshot
 
 State = dict[str, NDArray[Any]]
 Gain = Callable[[int, float], float]  # (n, length scale / extent) -> growth rate of γ_n
@@ -264,8 +263,6 @@ class RegretBalancing:
             raise SnapshotError("The snapshot's 'pairs' name candidates that do not exist.")
         if not (0 <= active < pairs and alive[active]):
             raise SnapshotError("The snapshot's active candidate was eliminated.")
-        if max(np.abs(state["sums"]).max(), np.abs(state["bonuses"]).max()) > MAX_SUM:
-            raise SnapshotError("The snapshot's 'sums' are impossibly large.")
 
     def _state(self) -> bytes:
         """Return, as bytes, what `_balance` depends on and which candidate it has chosen."""

@@ -55,7 +55,10 @@ def checked_time(at: float | None) -> float | None:
     if at is None:
         return None
     if not is_finite_number(at) or abs(float(at)) > MAX_TIME_S:
-        raise ValueError(f"at is {at!r}; it must be a finite number of seconds since 1970, or None")
+        raise ValueError(
+            f"at is {at!r}; it must be a finite number of seconds since 1970, from {-MAX_TIME_S:g} "
+            f"to {MAX_TIME_S:g}, or None"
+        )
     return float(at)
 
 
@@ -65,7 +68,9 @@ def checked_duration(seconds: float) -> float:
     Raises `ValueError` unless `seconds` is a number from 0 to `MAX_TIME_S`.
     """
     if not is_finite_number(seconds) or not 0.0 <= float(seconds) <= MAX_TIME_S:
-        raise ValueError(f"seconds is {seconds!r}; it must be a finite number, 0 or more")
+        raise ValueError(
+            f"seconds is {seconds!r}; it must be a finite number, 0 or more, at most {MAX_TIME_S:g}"
+        )
     return float(seconds)
 
 

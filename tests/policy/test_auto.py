@@ -285,10 +285,10 @@ def test_an_impossible_time_is_rejected_and_changes_nothing(name):
     policy.set_time(DAY)
     before = policy.snapshot()
     for at in (math.nan, math.inf, -1e300, "08:00", True):
-        with pytest.raises(ValueError, match="it must be a finite number of seconds since 1970"):
+        with pytest.raises(ValueError, match=r"since 1970, from -1e\+50 to 1e\+50, or None"):
             policy.set_time(at)
     for seconds in (math.nan, math.inf, 1e300, -5.0, None, True):
-        with pytest.raises(ValueError, match="it must be a finite number, 0 or more"):
+        with pytest.raises(ValueError, match=r"finite number, 0 or more, at most 1e\+50"):
             policy.pass_time(seconds)
     assert policy.snapshot() == before
 

@@ -17,6 +17,10 @@ is at least the price that the activation had when the interval began. This meth
 for online knapsack problems (Balseiro, Lu & Mirrokni 2023, algorithm 1, with the standard deviation
 as the reward). docs/findings.md compares it with other ways to spend a budget.
 
+In the mode "advise", no activation is charged. If the mode of a field was changed to "advise", the
+energy that was spent before remains recorded, in case the mode is changed back, but it does not
+limit the recommendations.
+
 The energy budget uses no clock; it counts time in intervals.
 """
 
@@ -81,6 +85,7 @@ class BudgetSettings(msgspec.Struct, frozen=True):
     least_battery: float = 0.0  # %; a sensor with a lower charge is not activated
     battery_age: int = 0  # intervals after which a reported charge is ignored
     per_interval: int = 1  # the highest number of activated sensors in an interval
+    charges: bool = True  # False in the mode "advise", in which spent energy limits nothing
 
 
 class EnergyBudget:
@@ -139,6 +144,7 @@ class EnergyBudget:
                 least_battery=battery.least if battery else 0.0,
                 battery_age=ceil(battery.max_age / interval) if battery else 0,
                 per_interval=settings.max_per_interval,
+                charges=settings.sends_commands,
             )
         )
 
@@ -165,8 +171,10 @@ class EnergyBudget:
         """Return whether `std` is at least the energy price of activating `arm`.
 
         `std` is the posterior standard deviation of `arm`, in model units. The other activations of
-        the interval do not change the price.
+        the interval do not change the price. A recommendation in the mode "advise" costs nothing.
         """
+        if not self._budgets.charges:
+            return True
         return std >= float(self._prices[arm] + self._share[arm] * self._prices[-1])
 
     def charge(self, arm: int) -> None:
@@ -412,8 +420,12 @@ class EnergyBudget:
         return left
 
     def _spendable(self) -> Array:
-        """Return what is left of each energy budget, plus an allowance for rounding errors."""
-        spendable: Array = self._left() + ROUNDING * self._limits
+        """Return what is left of each energy budget, plus an allowance for rounding errors.
+
+        In the mode "advise", the result is the whole budget, plus this allowance.
+        """
+        left = self._left() if self._budgets.charges else self._limits
+        spendable: Array = left + ROUNDING * self._limits
         return spendable
 
     def _low(self) -> Mask:

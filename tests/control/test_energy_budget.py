@@ -318,6 +318,32 @@ def test_readings_are_expected_while_a_battery_allows_an_activation(recommends):
     assert not controller.expects_readings
 
 
+def test_energy_that_was_spent_before_a_change_to_advise_withholds_no_recommendation():
+    """In the mode advise nothing is charged; the spending counts again after a change back."""
+    budgets = budgets_of(each=(2.0,) * 3, field=4.0)
+    before = controller_of(budgets)
+    begin(before, 0)
+    for name in NAMES:
+        before.handle(ActivationRequested(name, 1.0))
+    assert not before.can_afford("a")
+    spent = before.health().energy.spent
+    advises = controller_of(budgets, recommends=True)
+    advises.restore(before.snapshot())
+    reasons = [begin(advises, n)[1].reason for n in range(1, 9)]
+    assert Reason.SAVED not in reasons
+    assert advises.energy_shortage("a") is None
+    after = controller_of(budgets)
+    after.restore(advises.snapshot())
+    assert after.health().energy.spent == spent
+    assert begin(after, 9)[1].reason is Reason.SAVED
+
+
+@pytest.mark.parametrize("recommends", [False, True])
+def test_a_sensor_whose_budget_is_zero_is_never_selected(recommends):
+    controller = controller_of(budgets_of(each=(0.0, inf, 0.0)), recommends=recommends)
+    assert {begin(controller, n)[1].sensor for n in range(10)} == {"b"}
+
+
 def test_saved_interval_counts_neither_as_answered_nor_as_missed():
     controller = controller_of(budgets_of(field=0.0))
     commands = controller.handle(IntervalElapsed(0.0))

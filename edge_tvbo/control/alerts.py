@@ -17,7 +17,7 @@ in both units, and a converted median is the median in the other unit.
 """
 
 from collections.abc import Sequence
-from math import erfc, isfinite, sqrt
+from math import erfc, inf, isfinite, sqrt
 from typing import Any, Literal
 
 import msgspec
@@ -229,17 +229,22 @@ class AlertMonitor:
         self._use(next(each for each in in_use if each is not None))
         self._beyond[:] = state.get("alert_beyond", 0)
 
-    def apply_settings(self, values: Sequence[float]) -> None:
+    def apply_settings(
+        self, values: Sequence[float], plausible: tuple[float, float] = (-inf, inf)
+    ) -> None:
         """After `restore`, apply the alert settings that have changed since the snapshot.
 
-        - If the configured threshold has changed, use it.
+        - If the configured threshold has changed, use it. Also use it if the alert could never
+          begin, or never end, with the threshold that a command has set; see `check_levels`.
         - If the field's objective has changed, determine again which sensors cause the alert.
         - If the release level has changed, or is not in the snapshot, compare the last readings
           with the present levels.
 
-        `values` contains the last reading of each sensor.
+        `values` contains the last reading of each sensor. `plausible` contains the lowest and the
+        highest plausible reading.
         """
-        if self._configured != self._settings.threshold:
+        is_changed = self._configured != self._settings.threshold
+        if is_changed or not self._is_possible(plausible):
             self._configured = self._settings.threshold
             self.set_threshold(self._settings.threshold, values)
         if self._objective != self._field.objective:
@@ -250,6 +255,14 @@ class AlertMonitor:
             for arm, value in enumerate(values):
                 if isfinite(value):
                     self.observe(arm, self._field.to_model(value))
+
+    def _is_possible(self, plausible: tuple[float, float]) -> bool:
+        """Return whether the alert can begin and end with the present threshold."""
+        try:
+            check_levels(self._field, replace(self._settings, threshold=self.threshold), plausible)
+        except ConfigError:
+            return False
+        return True
 
     def _find_causes(self, values: Sequence[float]) -> None:
         """Find the sensors whose last reading is above the threshold: they cause the alert."""

@@ -438,7 +438,7 @@ class FieldState:
         self.filter.restore(held)
         self.implausible.apply_range(*self.plausible)
         if self.alerts:
-            self.alerts.monitor.apply_settings(self.used_values())
+            self.alerts.monitor.apply_settings(self.used_values(), self.plausible)
 
     def _alert_removed_since(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return the announced alert in `state` if the field has no alert settings any more."""

@@ -350,6 +350,28 @@ def test_threshold_that_a_command_sets_counts_at_once_and_survives_a_restart():
     assert changed.alert(4.0).threshold == 25.0
 
 
+@pytest.mark.parametrize("restore", [Controller.restore, Controller.restore_partial])
+@pytest.mark.parametrize(
+    ("set_by_command", "changes"),
+    [
+        (28.0, {"plausible": (0.0, 27.0)}),
+        (15.5, {"plausible": (4.0, 36.0), "alert": replace(ALERT, hysteresis=12.0)}),
+    ],
+    ids=["never begins", "never ends"],
+)
+def test_threshold_that_the_configuration_makes_impossible_is_not_kept(
+    restore, set_by_command, changes
+):
+    """The daemon would reject a command that sets this threshold."""
+    before = controller_of()
+    before.handle(ThresholdRequested(set_by_command, 1.0))
+    read(before, "b", 25.0, 2.0)
+    after = started(**changes)
+    restore(after, before.snapshot())
+    after.handle(LinkRestored(3.0))
+    assert (after.alert(3.0).threshold, after.alert(3.0).active) == (ALERT.threshold, True)
+
+
 def test_reading_that_is_not_used_causes_no_alert_by_another_threshold():
     """The reading fits °F, so the sensor may be faulty; the detector needs eight sensors."""
     names, noise = tuple("abcdefgh"), np.random.default_rng(0)

@@ -44,7 +44,8 @@ def show(config: Path) -> None:
 @ha.command()
 @config_argument
 @click.option("--instance", help="Name of the instance, if it differs from the instance in CONFIG.")
-def remove(config: Path, instance: str | None) -> None:
+@click.option("--prefix", help="Discovery prefix, if it differs from the prefix in CONFIG.")
+def remove(config: Path, instance: str | None, prefix: str | None) -> None:
     """Remove the Home Assistant device of CONFIG.
 
     The entities of the device are removed too. First stop the daemon, or remove [homeassistant]
@@ -59,13 +60,25 @@ def remove(config: Path, instance: str | None) -> None:
         raise ConfigError(
             f"--instance is {instance!r}; allowed: 1 to 64 of the characters a-z 0-9 _ -"
         )
-    instance = instance or settings.instance
-    if settings.homeassistant and instance == settings.instance:
+    instance, own = instance or settings.instance, settings.homeassistant
+    topic = topic_for(_prefix(settings, prefix), instance)
+    if own and topic == topic_for(own.prefix, settings.instance):
         _refuse_while_it_runs(settings, config)
-    prefix = settings.homeassistant.prefix if settings.homeassistant else "homeassistant"
-    topic = topic_for(prefix, instance)
     removed = clear_retained(settings.mqtt, instance, topic, BROKER_TIMEOUT_S)
     click.echo(f"Removed {topic}" if removed else f"There was nothing to remove on {topic}")
+
+
+def _prefix(settings: "Settings", prefix: str | None) -> str:
+    """Return the discovery prefix of the device: `prefix`, or that in the `settings` if None."""
+    from edge_tvbo.config.settings import PLAIN_TOPIC, HomeAssistant
+
+    if prefix is None:
+        return (settings.homeassistant or HomeAssistant()).prefix
+    if not re.fullmatch(PLAIN_TOPIC, prefix):
+        raise ConfigError(
+            f"--prefix is {prefix!r}; allowed: the values of the setting homeassistant.prefix"
+        )
+    return prefix
 
 
 def _refuse_while_it_runs(settings: "Settings", config: Path) -> None:

@@ -31,7 +31,7 @@ from edge_tvbo.config.field_types import (
 from edge_tvbo.config.mqtt_settings import Mqtt
 
 _ID = r"^[a-z0-9_-]{1,64}\Z"
-_TOPIC = r"^(?!edge_tvbo(/|\Z))[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,8}\Z"
+PLAIN_TOPIC = r"^(?!edge_tvbo(/|\Z))[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,8}\Z"
 _URL = r"^https?://[^\s]{1,500}\Z"
 _URL_WORDS = {"expected": "an address that begins with http:// or https://"}
 _TOPIC_LEVELS = {
@@ -94,7 +94,7 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
     prefix: Annotated[
         str,
         Meta(
-            pattern=_TOPIC,
+            pattern=PLAIN_TOPIC,
             description="The prefix of Home Assistant's discovery topics.",
             extra=_TOPIC_LEVELS,
         ),
@@ -102,7 +102,7 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
     birth: Annotated[
         str,
         Meta(
-            pattern=_TOPIC,
+            pattern=PLAIN_TOPIC,
             description="The topic on which Home Assistant announces its start.",
             extra=_TOPIC_LEVELS,
         ),

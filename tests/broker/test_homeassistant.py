@@ -312,6 +312,25 @@ def test_renamed_instance_is_removed_by_its_old_name(gateway, broker, peer):
     assert retained(peer, broker.port, "homeassistant/#") == []
 
 
+@pytest.mark.acceptance(16)
+def test_the_device_of_a_former_prefix_is_removed(gateway, broker, peer):
+    """Also while the daemon runs with another prefix, because it does not publish it again."""
+    gateway.configure(extra='[homeassistant]\nprefix = "house"\n')
+    client = peer(broker.port, "house/#")
+    gateway.start()
+    former = TOPIC.replace("homeassistant/", "house/")
+    client.wait(lambda: client.on(former))
+    gateway.configure(extra="[homeassistant]\n")
+    gateway.process.send_signal(signal.SIGHUP)
+    gateway.wait_for_log("reload: done")
+    done = edge_tvbo("ha", "remove", gateway.config, "--prefix", "house")
+    wrong = edge_tvbo("ha", "remove", gateway.config, "--prefix", "house/+")
+
+    assert (done.stdout, done.stderr) == (f"Removed {former}\n", "")
+    assert wrong.returncode == 2 and "--prefix is 'house/+'" in wrong.stderr
+    assert retained(peer, broker.port, "house/#") == []
+
+
 @pytest.mark.parametrize("access", ["read", "write"])
 def test_a_broker_that_forbids_the_removal_is_named(access, mosquitto, peer, tmp_path):
     """mosquitto acknowledges a message that its ACL forbids, and discards it."""

@@ -122,20 +122,22 @@ class Publisher:
     def _cancel_command(self, field: str, sensor: str) -> None:
         """Withdraw the published activation of `sensor` if it is pending.
 
-        This method is called when the sensor has replied or the activation has expired. It
-        withdraws nothing if another field still waits for a reply to an activation on the same
-        topic. For example, all fields of a LoRaWAN device share the device's downlink queue.
+        This method is called when the sensor has replied or the activation has expired. A downlink
+        is not withdrawn if another field still waits for a reply to an activation on the same
+        topic: all fields of a LoRaWAN device share the device's downlink queue.
         """
         topic = self._pending[field].pop(sensor, None)
         activation = self._activations[field].get(sensor)
         if topic is None or activation is None:
             return
-        if any(topic in pending.values() for pending in self._pending.values()):
-            return
         if activation.mode == "sleepy":
             self._outbox.state(topic, b"")
-        elif activation.withdrawal is not None and self._outbox.open:
+        elif activation.withdrawal is not None and self._outbox.open and not self._awaits(topic):
             self._outbox.command(topic, activation.withdrawal.encode(), inf, qos=0)
+
+    def _awaits(self, topic: str) -> bool:
+        """Return whether a field waits for a reply to an activation on `topic`."""
+        return any(topic in pending.values() for pending in self._pending.values())
 
     def clear_stale_commands(self, former: Iterable[Set[str]]) -> None:
         """Clear the retained activations of an earlier run, so that no sleepy sensor obeys them.

@@ -49,6 +49,33 @@ def test_a_downlink_waits_as_long_as_a_field_waits_for_the_device(steps):
         assert {device for device, number in network.waiting.items() if number} == expected
 
 
+def test_a_retained_command_is_cleared_although_another_field_awaits_the_sensor():
+    """Otherwise the sensor would obey the command again each time it wakes up."""
+    modes = {"soil": "sleepy", "air": "live"}
+    fields = {
+        name: field_settings(
+            DEVICES,
+            f"{name}/{{sensor}}",
+            "number",
+            activate=ActivateSettings(mode=mode, topic="todo/{sensor}", payload="1"),
+        )
+        for name, mode in modes.items()
+    }
+    outbox, retained = Outbox(), {}
+    outbox.begin()
+    publisher = Publisher("edge_tvbo/k", fields, outbox)
+    commands = [(name, Activate("eui-1", 0, 0.0, 60.0, replaces=False)) for name in modes]
+    commands += [(name, record(0, "eui-1")) for name in modes]
+    for number, (name, command) in enumerate(commands):
+        publisher.send(name, command)
+        for each in outbox.pop_ready():
+            outbox.mark_sent(number, each)
+            outbox.mark_acked(number)
+            if each.retained:
+                retained[each.topic] = each.payload
+    assert retained == {"todo/eui-1": b""}
+
+
 def test_names_of_removed_fields_that_no_topic_can_contain_are_skipped():
     outbox = Outbox()
     outbox.begin()

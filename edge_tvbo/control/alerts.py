@@ -17,7 +17,7 @@ in both units, and a converted median is the median in the other unit.
 """
 
 from collections.abc import Sequence
-from math import erfc, inf, isfinite, sqrt
+from math import erfc, isfinite, sqrt
 from typing import Any, Literal
 
 import msgspec
@@ -76,6 +76,8 @@ class AlertMonitor:
         Whether there is an alert.
     since : float
         When `active` changed last, in s since 1970; `NEVER` before the first alert.
+    why_replaced : str
+        Why the last `apply_settings` replaced the threshold of a command; "" if it did not.
     """
 
     def __init__(self, field: SensorField, settings: AlertSettings) -> None:
@@ -92,12 +94,13 @@ class AlertMonitor:
         self._applied_release: float | None = self.release  # None: unknown, or no alert yet
         self.active = False
         self.since = NEVER
+        self.why_replaced = ""
 
     def set_threshold(self, threshold: float, values: Sequence[float]) -> bool:
         """Set the alert's threshold, in the field's unit; return whether it has changed.
 
-        The threshold applies until a command sets another threshold, or until the settings change
-        the configured threshold. `values` contains the last reading of each sensor.
+        The threshold applies until a command sets another threshold, or until `apply_settings`
+        replaces it. `values` contains the last reading of each sensor.
         """
         if threshold == self.threshold:
             return False
@@ -229,9 +232,7 @@ class AlertMonitor:
         self._use(next(each for each in in_use if each is not None))
         self._beyond[:] = state.get("alert_beyond", 0)
 
-    def apply_settings(
-        self, values: Sequence[float], plausible: tuple[float, float] = (-inf, inf)
-    ) -> None:
+    def apply_settings(self, values: Sequence[float], plausible: tuple[float, float]) -> None:
         """After `restore`, apply the alert settings that have changed since the snapshot.
 
         - If the configured threshold has changed, use it. Also use it if the alert could never
@@ -244,7 +245,8 @@ class AlertMonitor:
         highest plausible reading.
         """
         is_changed = self._configured != self._settings.threshold
-        if is_changed or not self._is_possible(plausible):
+        self.why_replaced = "" if is_changed else self._problem(plausible)
+        if is_changed or self.why_replaced:
             self._configured = self._settings.threshold
             self.set_threshold(self._settings.threshold, values)
         if self._objective != self._field.objective:
@@ -256,13 +258,18 @@ class AlertMonitor:
                 if isfinite(value):
                     self.observe(arm, self._field.to_model(value))
 
-    def _is_possible(self, plausible: tuple[float, float]) -> bool:
-        """Return whether the alert can begin and end with the present threshold."""
+    def _problem(self, plausible: tuple[float, float]) -> str:
+        """Return why the alert could never begin, or never end, with the threshold of a command.
+
+        Return "" if it can begin and end, or if no command has set the threshold.
+        """
+        if self.threshold == self._settings.threshold:
+            return ""
         try:
             check_levels(self._field, replace(self._settings, threshold=self.threshold), plausible)
-        except ConfigError:
-            return False
-        return True
+        except ConfigError as error:
+            return str(error)
+        return ""
 
     def _find_causes(self, values: Sequence[float]) -> None:
         """Find the sensors whose last reading is above the threshold: they cause the alert."""

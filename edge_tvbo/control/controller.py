@@ -365,6 +365,15 @@ class Controller:
             alert = replace(self.settings.alert, threshold=threshold)
             check_levels(self.policy.field, alert, self._state.plausible)
 
+    @property
+    def why_threshold_replaced(self) -> str:
+        """Why a restored controller uses the configured threshold, not that of a command.
+
+        "" if no threshold of a command was replaced, or if the configured threshold has changed.
+        """
+        alerts = self._state.alerts
+        return alerts.monitor.why_replaced if alerts else ""
+
     def hotspot(self, at: float) -> Hotspot | None:
         """Return the controller's hot spot at time `at`; None before the first reading."""
         return self._state.hotspots.hotspot(at, self._state.filter.received)

@@ -20,24 +20,44 @@ def restore_controller(
 
     `occasion` is "state" at a start, and "reload" at a reload. If the snapshot does not fit,
     restore the parts that fit; see `Controller.restore_partial`. If these parts do not include the
-    model, log why the field starts without readings or from its fitted model.
+    model, log why the field starts without readings or from its fitted model. Also log why the
+    threshold of an alert, set by a command, is replaced.
     """
+    problem = None
     try:
         controller.restore(snapshot)
     except SnapshotError as error:
-        known, why = 0, error
-        try:
-            known = controller.restore_partial(snapshot)
-        except SnapshotError as partial_error:
-            why = partial_error
-        if known and controller.policy.observations:
-            sensors = counted(known, "sensor")
-            log.info("%s: the field %s keeps what it learned about %s", occasion, name, sensors)
-        else:
-            start = _start(controller)
-            log.warning("%s: the field %s starts %s: %s", occasion, name, start, why)
-        return why
-    return None
+        problem = _restore_partial(occasion, name, controller, snapshot, error)
+    if why := controller.why_threshold_replaced:
+        log.warning(
+            "%s: the field %s uses the configured threshold of the alert, not that of a command: "
+            "%s",
+            occasion,
+            name,
+            why,
+        )
+    return problem
+
+
+def _restore_partial(
+    occasion: str, name: str, controller: Controller, snapshot: bytes, why: SnapshotError
+) -> SnapshotError:
+    """Restore the parts of the `snapshot` that fit, and log the result; return why others do not.
+
+    `why` says why the whole snapshot does not fit the controller.
+    """
+    known = 0
+    try:
+        known = controller.restore_partial(snapshot)
+    except SnapshotError as error:
+        why = error
+    if known and controller.policy.observations:
+        sensors = counted(known, "sensor")
+        log.info("%s: the field %s keeps what it learned about %s", occasion, name, sensors)
+    else:
+        start = _start(controller)
+        log.warning("%s: the field %s starts %s: %s", occasion, name, start, why)
+    return why
 
 
 def log_charge(name: str, controller: Controller, unknown: int) -> None:

@@ -506,7 +506,7 @@ def test_the_objective_in_an_alert_that_an_earlier_version_stored_is_read():
     monitor = AlertMonitor(field_of("min"), ALERT)
     monitor.restore({**state, "alert": msgspec.msgpack.encode(held)})
     assert monitor.arms_beyond() == [0]
-    monitor.apply_settings([24.5, 19.0, 26.0])
+    monitor.apply_settings([24.5, 19.0, 26.0], (0.0, 40.0))
     assert monitor.arms_beyond() == [1]
 
 

@@ -12,6 +12,7 @@ from support.controllers import energy_settings
 from support.examples import max_examples
 from support.lives import BOOT, NOW, Life, Memory, Time
 
+from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings
 from edge_tvbo.control.energy_budget import BudgetSettings
 from edge_tvbo.daemon import checkpoints
@@ -27,6 +28,7 @@ from edge_tvbo.messages.events import (
     DeadlineElapsed,
     IntervalElapsed,
     Reading,
+    ThresholdRequested,
 )
 from edge_tvbo.models import snapshot
 from edge_tvbo.models.field import SensorField
@@ -74,6 +76,24 @@ def test_the_log_counts_the_readings_of_a_field_with_changed_sensors(timed, capl
     said = [record.getMessage() for record in caplog.records if "KiB" not in record.getMessage()]
     assert said[-2] == "state: the field lab keeps what it learned about 2 sensors"
     assert said[-1].endswith("1 field, 2 readings in their models")
+
+
+@pytest.mark.parametrize("highest", [27.0, 28.5])
+def test_the_log_says_that_the_threshold_of_a_command_is_not_kept(timed, caplog, highest):
+    """A user who set the threshold would otherwise wait for an alert that cannot begin."""
+    kept, alert = [], AlertSettings(threshold=24.0, hysteresis=1.0)
+    first = Life(timed, kept, alert=alert, plausible=(0.0, 40.0))
+    first.controller.handle(ThresholdRequested(28.0, NOW))
+    first.checkpoints.save()
+    for _ in range(2):  # only the first start replaces the threshold
+        Life(timed, kept, alert=alert, plausible=(0.0, highest)).checkpoints.save()
+    logged = [each for each in caplog.messages if "threshold" in each]
+    assert logged == [
+        "state: the field lab uses the configured threshold of the alert, not that of a command: "
+        "threshold is 28, which is not within the plausible range of 0 to 27; every accepted "
+        "reading would be on the same side of this level. Set a level within this range, or set "
+        "another range with `plausible`."
+    ] * (highest == 27.0)
 
 
 def test_after_a_stop_numbers_continue_with_the_next_at_once(timed):

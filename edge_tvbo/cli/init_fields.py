@@ -19,7 +19,7 @@ Choose = Callable[[list[SensorGroup], Answers], list[SensorGroup]]
 
 
 def make_fields(answers: Answers, password: str | None, choose: Choose) -> list[FieldValues]:
-    """Return the template values of each field of a first configuration.
+    """Return, for each field of a new configuration, the values that fill in the template.
 
     The sensors of the fields are named in `answers`, or found by listening to the broker.
     """

@@ -136,7 +136,7 @@ def _check_scalars(recording: Recording) -> None:
         if type(value) not in (int, float):  # JSON of decisions cannot contain other types
             raise DataError(
                 f"{recording.name}: the {name} is {value!r}; it must be a Python float. "
-                "float(...) converts a number of numpy."
+                "Convert it with float(...)."
             )
     if not isfinite(recording.start):
         raise DataError(f"{recording.name}: the start is {recording.start}; it must be finite.")

@@ -24,9 +24,10 @@ class KernelComponents(NamedTuple):
 
     @classmethod
     def of_field(cls, field: SensorField) -> "KernelComponents | None":
-        """Return the components of the kernel of M arms, or None if more than M / 3 are needed.
+        """Return a low-rank approximation of the field's kernel matrix (M, M).
 
-        If more components are needed, the exact posterior is hardly slower than the approximation.
+        Return None if the approximation needs a rank above M / 3, because the exact posterior is
+        then hardly slower.
         """
         M = len(field)
         B, rest = np.empty((M // 3, M)), np.empty(M)

@@ -112,10 +112,10 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
 
     @abstractmethod
     def _check(self, state: State, prior: float) -> None:
-        """Raise `SnapshotError` unless a state-space posterior can have the given `state`.
+        """Raise `SnapshotError` unless `state` is valid for this state-space posterior.
 
-        `prior` is the scale of the prior in `state`. The caller has checked that all numbers in
-        `state` are finite.
+        `prior` is the scale of the prior that `state` contains. The caller has checked that all
+        numbers in `state` are finite.
         """
 
     @abstractmethod

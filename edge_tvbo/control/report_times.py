@@ -170,7 +170,7 @@ class SensorReports:
         self.away += away
 
     def is_silent(self, silence: float, shortest: float) -> bool:
-        """Return whether the sensor is silent, judged by the usual times of this sensor.
+        """Return whether the sensor is silent, judged by the usual time between its readings.
 
         Call this only if `is_known` is true. `silence` is the time since the last reading, in s.
         """
@@ -351,7 +351,7 @@ class ReportTimes:
         return LiveReports(times, list(self._arms), self._since, self._latest, self._listening)
 
     def restore_live(self, live: LiveReports) -> None:
-        """Restore the present silences of the sensors, after `restore`."""
+        """Restore how long each sensor has been silent; the caller has called `restore` before."""
         for each, times in zip(self._sensors, live.times, strict=True):
             each.since, each.last, each.away, each.unanswered = times
         self._arms, self._since = list(live.arms), live.since

@@ -145,7 +145,7 @@ def named(sensors: Iterable[str], names: Mapping[str, str]) -> list[str]:
 
 
 def listed_sensors(sensors: Iterable[str], names: Mapping[str, str]) -> str:
-    """Format the readable names of sensors as a text; of many sensors, the last are only counted.
+    """Format the readable names of sensors as a text; if there are many, only count the last ones.
 
     >>> listed_sensors(["hall", "living"], {"living": "Living room"})
     'hall, Living room'

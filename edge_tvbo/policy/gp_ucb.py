@@ -80,10 +80,10 @@ def _least_bound_beta(field: Field, epsilon: float) -> ConstantBeta:
 
     In this bound, β is a function of δ and τ; the bound is minimised over δ and τ. The bound
     applies to a field of variance 1 on a continuous domain. A sensor field has no such domain, so a
-    unit box is assumed, with the slope √2/0.2 of a squared exponential kernel of length scale 0.2.
-    The bound on the information gain is computed for the actual arms: it is the smallest bound over
-    several block lengths. If blocks of one interval have the smallest bound, β does not depend on
-    ε.
+    unit box is assumed, with the Lipschitz constant √2/0.2 of a squared exponential kernel of
+    length scale 0.2. The bound on the information gain is computed for the actual arms: it is the
+    smallest bound over several block lengths. If blocks of one interval have the smallest bound, β
+    does not depend on ε.
     """
     from edge_tvbo.theory import Domain, best_constant_beta, best_varying_gain, greedy_gain
 

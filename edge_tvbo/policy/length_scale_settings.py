@@ -116,7 +116,7 @@ class LengthScaleSettings(PolicySettings, frozen=True, kw_only=True):
 
 
 class CandidateSettings(LengthScaleSettings, frozen=True, kw_only=True):
-    """The parameters of every policy with candidates that become shorter with time."""
+    """The parameters of every policy whose candidate length scales become shorter with time."""
 
     growth: GrowthExponent = 0.5
     ratio: Ratio = None

@@ -60,7 +60,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
         return units.pop() if is_complete else None
 
     def part(self, sensors: Iterable[str], announced: Mapping[str, str]) -> "SensorGroup":
-        """Return the group of some of this group's `sensors`, with their `announced` units.
+        """Return a group that contains only `sensors`, with the units in `announced`.
 
         In `announced`, the unit of a sensor that announces none is "".
         """

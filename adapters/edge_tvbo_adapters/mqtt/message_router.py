@@ -221,7 +221,7 @@ class BatteryRoute(Route):
         self._is_shared = bool(sharing)
 
     def event(self, sensor: str, message: MQTTMessage, received: float, now: float) -> Event | None:
-        """Return the charge in a message on the route, or the reason to reject the message."""
+        """Return the battery charge in a message on this route, or the reason to reject it."""
         match super().event(sensor, message, received, now):
             case Reading() if self._is_shared and not self.has_sensor(sensor):
                 return None

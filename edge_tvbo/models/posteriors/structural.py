@@ -326,7 +326,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return phase_of(self._at + self._elapsed, period)
 
     def _bin(self) -> int:
-        """Return the index of the current part of the season, for the structural liveliness."""
+        """Return which part of the season the current time is in, as an index."""
         return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:

@@ -108,7 +108,7 @@ def _published_goal(results: ResultTable) -> Expectation:
 def _mean_goal(
     results: ResultTable, others: str, policies: Sequence[str], goal: float
 ) -> Expectation:
-    """Return the expectation that a geometric mean over the recordings is at most `goal`.
+    """Return the claim that a geometric mean over the recordings is at most `goal`, and its check.
 
     The mean is that of quotients: on each recording, the regret of `auto` is divided by the regret
     of the best policy among `policies`. The text `others` describes these policies.

@@ -127,8 +127,8 @@ def main() -> None:
 
     Environment variables override the configuration: EDGE_TVBO__MQTT__HOST sets `host` of [mqtt].
     The exit status is 0 on success, 1 if a broker or daemon is not as expected, 2 for invalid
-    arguments or an invalid configuration, and 130 after Ctrl-C. Every error has a code, which
-    docs/errors.md explains.
+    arguments or an invalid configuration, and 130 after Ctrl-C (`run`: 0). Every error has a code,
+    which docs/errors.md explains.
     """
     _replace_closed_streams()
     # The matrices are small, so more threads would only wait for each other.

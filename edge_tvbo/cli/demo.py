@@ -146,18 +146,28 @@ def _decision_printer() -> "Callable[[Command], None]":
         nonlocal decision_text
         match command:
             case PublishState(decision=decision):
-                decision_text = f"{decision.at}  {decision.text}"
+                at = decision.at[5:16].replace("T", " ") if is_terminal else decision.at
+                decision_text = f"{at}  {decision.text}"
             case Record(value=value, reset=reset):
                 reply = "no reply" if value is None else f"measured {value:.2f}"
                 line = f"{decision_text}; {reply}{', model reset' if reset else ''}"
                 if is_terminal:
-                    click.echo(f"\r\x1b[2K{line[: _row_length()]}", nl=False)
+                    click.echo(f"\r\x1b[2K{_shortened(line, _row_length())}", nl=False)
                 else:
                     click.echo(line)
             case _:
                 pass
 
     return watch
+
+
+def _shortened(line: str, length: int) -> str:
+    """Return a line of the demo, with "…" in place of its end if it is longer than `length`.
+
+    >>> _shortened("measured 22.31", 12)
+    'measured 22…'
+    """
+    return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 def _row_length() -> int:

@@ -1,5 +1,6 @@
 """Decision log: what the daemon keeps and logs about decisions and activations."""
 
+import logging
 from itertools import count, islice
 
 from msgspec.structs import replace
@@ -78,3 +79,23 @@ def test_late_notices_of_a_slow_field_do_not_let_the_log_grow():
             log.update("fast", decided(number))
         log.update("slow", Notify(Notice("sensor-lost", "2004-03-07T08:20:00Z", "It is silent")))
     assert len(list(log.lines())) == MAX_DECISIONS
+
+
+def test_activations_of_other_sensors_do_not_end_the_refusals_of_one(caplog):
+    caplog.set_level(logging.INFO)
+    log = DecisionLogger()
+    undelivered, answered = Ending.UNDELIVERED, Ending.ANSWERED
+    endings = [
+        *(("a", undelivered), ("b", answered), ("a", undelivered), ("b", answered)),
+        *(("a", answered), ("a", undelivered), ("b", undelivered), ("c", answered)),
+    ]
+    for interval, (sensor, ending) in enumerate(endings):
+        log("heat", Record(interval, 0.0, sensor, ending, None, None, None, False))
+
+    said = [each.getMessage().split(";")[0] for each in caplog.records]
+    assert said == [
+        "heat: interval 0: the activation of a was not delivered",
+        "heat: interval 4: activations of a are delivered again",
+        "heat: interval 5: the activation of a was not delivered",
+        "heat: interval 7: activations are delivered again",
+    ]

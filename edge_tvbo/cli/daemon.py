@@ -167,11 +167,13 @@ def _closed_directory(state_dir: str) -> Path | None:
 
 def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":
     """Test the connection to the broker; yield each result, and print it unless `as_json`."""
-    from edge_tvbo_adapters.mqtt.connection_check import check_connection
+    from edge_tvbo_adapters.homeassistant.discovery import topic_for
+    from edge_tvbo_adapters.mqtt.connection_check import DiscoveryTopics, check_connection
 
-    for result in check_connection(
-        settings.mqtt, settings.instance, settings.fields, seconds, settings.homeassistant
-    ):
+    instance, discovery = settings.instance, None
+    if own := settings.homeassistant:
+        discovery = DiscoveryTopics(topic_for(own.prefix, instance), own.birth)
+    for result in check_connection(settings.mqtt, instance, settings.fields, seconds, discovery):
         if not as_json:
             code = f" [{result.code}]" if result.code else ""
             click.echo(printable(f"{result.label}  {result.text}{code}"))

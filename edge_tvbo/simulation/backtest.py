@@ -29,7 +29,7 @@ from edge_tvbo.simulation.replay import (
     replay,
 )
 from edge_tvbo.simulation.row_range import RowRange, best_arm, recorded_rows
-from edge_tvbo.simulation.training_rows import training_rows
+from edge_tvbo.simulation.training_rows import reading_beyond, training_rows
 from edge_tvbo.training.covariance import (
     NOISE_VARIANCE,
     Transform,
@@ -370,17 +370,11 @@ def _check_test_readings(recording: Recording, span: RowRange, field: SensorFiel
 
     Such a reading would count as the value of the best sensor, so all regrets would be meaningless.
     """
-    rows = slice(span.first, span.last)
-    values = recording.values[rows]
-    too_large = np.abs(values) > MAX_GROWTH * (abs(field.center) + field.scale)
-    wrong = np.argwhere(recording.observed[rows] & too_large)
-    if len(wrong):
-        row, arm = wrong[0].tolist()
+    limit = MAX_GROWTH * (abs(field.center) + field.scale)
+    if found := reading_beyond(recording, slice(span.first, span.last), limit):
         raise DataError(
-            f"{recording.name}: {recording.named_sensors[arm]} has the reading "
-            f"{values[row, arm]:.4g} on the test days, but the training readings are "
-            f"{field.center:.4g} ± {field.scale:.2g}. Remove this reading, or select other days "
-            "with --train and --test."
+            f"{found} on the test days, but the training readings are {field.center:.4g} ± "
+            f"{field.scale:.2g}. Remove this reading, or select other days with --train and --test."
         )
 
 

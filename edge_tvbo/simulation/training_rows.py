@@ -64,15 +64,25 @@ def training_rows(recording: Recording, span: RowRange) -> Array:
 
 def _check_size(recording: Recording, rows: slice) -> None:
     """Raise `DataError` if a reading in the training rows is outside ±`MAX_NUMBER`."""
-    values = recording.values[rows]
-    too_large = np.argwhere(recording.observed[rows] & (np.abs(values) > MAX_NUMBER))
-    if len(too_large):
-        row, arm = too_large[0].tolist()
+    if found := reading_beyond(recording, rows, MAX_NUMBER):
         raise DataError(
-            f"{recording.name}: {recording.named_sensors[arm]} has the reading "
-            f"{values[row, arm]:.4g} on the training days; allowed: {-MAX_NUMBER:g} to "
-            f"{MAX_NUMBER:g}. Remove this reading, or select other training days."
+            f"{found} on the training days; allowed: {-MAX_NUMBER:g} to {MAX_NUMBER:g}. Remove "
+            "this reading, or select other training days."
         )
+
+
+def reading_beyond(recording: Recording, rows: slice, limit: float) -> str:
+    """Return the beginning of an error that names the first reading outside ±`limit` in `rows`.
+
+    If there is no such reading, return "".
+    """
+    values = recording.values[rows]
+    beyond = np.argwhere(recording.observed[rows] & (np.abs(values) > limit))
+    if not len(beyond):
+        return ""
+    row, arm = beyond[0].tolist()
+    sensor, value = recording.named_sensors[arm], values[row, arm]
+    return f"{recording.name}: {sensor} has the reading {value:.4g}"
 
 
 def silent_sensors(recording: Recording, span: RowRange) -> list[str]:

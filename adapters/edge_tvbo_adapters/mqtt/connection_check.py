@@ -6,17 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from statistics import median
+from typing import NamedTuple
 
 import msgspec
 from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.config.mqtt_settings import Mqtt, Tls
-from edge_tvbo.config.settings import HomeAssistant
 from edge_tvbo.errors import Code, LinkError
 from edge_tvbo.messages.events import BatteryReported, Reading, Unreadable
 from edge_tvbo.messages.formatting import listed, named, significant
-from edge_tvbo_adapters.homeassistant.discovery import topic_for
 from edge_tvbo_adapters.mqtt import tls
 from edge_tvbo_adapters.mqtt.client import Will
 from edge_tvbo_adapters.mqtt.connect import CONNECT_TIMEOUT_S, open_socket
@@ -57,17 +56,24 @@ class NoReading(CheckResult, frozen=True):
         return "none"
 
 
+class DiscoveryTopics(NamedTuple):
+    """Topics of Home Assistant: of the daemon's discovery message, and of the birth message."""
+
+    message: str
+    birth: str
+
+
 def check_connection(
     mqtt: Mqtt,
     instance: str,
     fields: Mapping[str, FieldSettings],
     seconds: float,
-    homeassistant: HomeAssistant | None = None,
+    discovery: DiscoveryTopics | None = None,
 ) -> Iterator[CheckResult]:
     """Yield the result of each step of the connection check, up to the first fatal problem.
 
     The check waits `seconds` for readings, or until Ctrl-C. It publishes no retained message and
-    activates no sensor. With `homeassistant`, it also tests the topics of the discovery message.
+    activates no sensor. With `discovery`, it also tests these topics.
 
     If there is a read-only login, the check first uses it to read the daemon's status. If the
     daemon is online, the check ends without using the daemon's login, because some brokers use the
@@ -81,14 +87,14 @@ def check_connection(
             if retained.status == "online":
                 yield _login_in_use(mqtt, instance)
                 return
-        observed = Observed(instance, fields, homeassistant)
+        observed = Observed(instance, fields, discovery)
         will = Will(observed.echo_topic, b"")  # like the daemon's, but it changes nothing
         with closing(ShortSession(mqtt, instance, observed.take, will=will)) as session:
             yield _accepted(mqtt)
             yield from _subscribe(session, observed)
             yield from _publish(session, observed)
-            if observed.discovery_topic is not None:
-                yield _publish_discovery(session, observed.discovery_topic, observed)
+            if discovery is not None:
+                yield _publish_discovery(session, discovery.message, observed)
             start = time.monotonic()
             with suppress(KeyboardInterrupt):
                 session.listen(start + seconds)
@@ -105,14 +111,14 @@ class Observed:
         self,
         instance: str,
         fields: Mapping[str, FieldSettings],
-        homeassistant: HomeAssistant | None = None,
+        discovery: DiscoveryTopics | None = None,
     ) -> None:
         base = f"edge_tvbo/{instance}"
         self.instance = instance
         self.status_topic, self.echo_topic = f"{base}/status", f"{base}/response/check"
         self.status: str | None = None
         self.echoes: set[bytes] = set()
-        self.discovery_topic: str | None = None
+        self.discovery_topic = discovery.message if discovery else None
         self.discovery_copy: bytes | None = None  # the discovery message that the broker retains
         self.discovery_echo: bytes | None = None
         self._sources: dict[Route, ObservedSource | ObservedBatteries] = {}
@@ -137,9 +143,7 @@ class Observed:
                 observed = ObservedSource(route.sensors, text, field.sensor_names)
                 self._sources[route] = observed
                 self._by_field.setdefault(name, []).append(observed)
-        if homeassistant is not None:
-            self.discovery_topic = topic_for(homeassistant.prefix, instance)
-            filters.append(homeassistant.birth)
+        filters += [discovery.birth] if discovery else []
         self.filters = list(dict.fromkeys(filters))
 
     def take(self, message: MQTTMessage) -> None:

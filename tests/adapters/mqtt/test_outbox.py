@@ -417,8 +417,8 @@ def test_no_later_session_sends_an_activation_that_the_broker_has_refused():
     assert send_all(outbox, mids) == []
 
 
-def test_a_refused_state_confirms_no_activation_of_an_earlier_session():
-    """The broker has received the activation again, but has not delivered it."""
+def sent_in_two_sessions():
+    """Return an outbox whose second session has sent an activation again, and the activation."""
     outbox, mids = opened(), ids()
     activation = ActivationId("lab", "a", 0)
     outbox.state("a", b"go", activates=activation)
@@ -426,6 +426,12 @@ def test_a_refused_state_confirms_no_activation_of_an_earlier_session():
     outbox.connection_lost()
     outbox.begin()
     assert send_all(outbox, mids) == [b"go"]
+    return outbox, activation
+
+
+def test_a_refused_state_confirms_no_activation_of_an_earlier_session():
+    """The broker has received the activation again, but has not delivered it."""
+    outbox, activation = sent_in_two_sessions()
     assert outbox.mark_refused(2) == "a"
     assert list(outbox.recall("lab")) == [(activation, True, False)]
 
@@ -570,13 +576,7 @@ def test_an_activation_in_flight_at_the_end_of_the_session_is_recalled_as_sent(m
 
 @pytest.mark.parametrize("acks", [False, True])
 def test_the_activation_of_a_sleepy_sensor_is_confirmed_in_the_next_session(acks):
-    outbox, mids = opened(), ids()
-    activation = ActivationId("lab", "a", 0)
-    outbox.state("a", b"go", activates=activation)
-    send_all(outbox, mids)
-    outbox.connection_lost()
-    outbox.begin()
-    assert send_all(outbox, mids) == [b"go"]
+    outbox, activation = sent_in_two_sessions()
     if acks:
         outbox.mark_acked(2)
     outbox.connection_lost()

@@ -135,9 +135,7 @@ class DecisionLogger:
     def __init__(self) -> None:
         self.names: Mapping[str, Mapping[str, str]] = {}  # display names, by field and sensor
         self._selected: dict[tuple[str, int], str] = {}  # sensor, by field and place in interval
-        # By field: the sensor whose activations are not delivered, or "" if there are several.
-        self._undelivered: dict[str, str] = {}
-        self._failing: set[str] = set()  # fields whose last activation was not delivered
+        self._undelivered: set[str] = set()  # fields whose last activation was not delivered
         self._intervals: dict[str, int] = {}  # number of the last interval of each field
         self._hours: dict[str, str] = {}  # hour of the last notice of each field
         self._notices: dict[str, Counter[str]] = {}  # number of notices, by field and event
@@ -192,26 +190,20 @@ class DecisionLogger:
                 log.warning("%s: %s: %s", field, event, more)
 
     def _log_delivery(self, field: str, record: Record) -> None:
-        """Log when activations of `field` are not delivered, and when they are delivered again.
+        """Log when an activation of `field` is not delivered, and when the next one is delivered.
 
-        If the activations of one sensor are not delivered, because the broker refuses them, those
-        of other sensors show nothing about its end.
+        The log names both sensors, because the broker may refuse the activations of one of them.
         """
-        failed, was_failing = self._undelivered.get(field), field in self._failing
+        is_delivered = record.ending is not Ending.UNDELIVERED
+        if is_delivered is (field not in self._undelivered):
+            return
         name = self.names.get(field, {}).get(record.sensor, record.sensor)
-        if record.ending is not Ending.UNDELIVERED:
-            self._failing.discard(field)
-            if failed in ("", record.sensor):
-                del self._undelivered[field]
-                whose = f" of {name}" if failed else ""
-                text = "%s: interval %d: activations%s are delivered again"
-                log.info(text, field, record.interval, whose)
+        if is_delivered:
+            self._undelivered.discard(field)
+            text = "%s: interval %d: the activation of %s was delivered"
+            log.info(text, field, record.interval, name)
             return
-        self._failing.add(field)
-        goes_on = was_failing and failed is not None
-        self._undelivered[field] = record.sensor if not goes_on or failed == record.sensor else ""
-        if goes_on or failed == record.sensor:
-            return
+        self._undelivered.add(field)
         log.warning(
             "%s: interval %d: the activation of %s was not delivered; this is not a time-out of "
             "the sensor; energy is charged only if the activation was sent",

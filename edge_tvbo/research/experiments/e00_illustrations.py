@@ -57,14 +57,15 @@ class Illustrations(Experiment):
     notes = """
 The papers do not state the settings of the pictures in E0, so the settings here are our own.
 
-The table repeats [LB] table 1. "A" is the bound on the regret of A-GP-UCB, divided by the bound of
-an oracle. "LB" is the bound on the regret of LB-GP-UCB, divided by the bound of the same oracle. A
-cell is the quotient A / LB. If the quotient is above 1, LB-GP-UCB has the smaller bound. Constants
-are left out, d is 2, and g(T) = b(T) = T^(1/4).
+The table repeats table 1 of [LB]. "A" is the bound on the regret of A-GP-UCB, divided by the bound
+of an oracle. "LB" is the bound on the regret of LB-GP-UCB, divided by the bound of the same oracle.
+A cell is the quotient A / LB. If the quotient is above 1, LB-GP-UCB has the smaller bound. The two
+bounds are computed without constants, for the dimension d = 2 and the growth functions g(T) = b(T)
+= T^(1/4):
 
-- Unknown length scale θ: A = g(T)^d and LB = d ln g(T).
-- Unknown length scale θ and unknown norm B: A = b(T) g(T)^d and LB = d ln g(T) ln b(T), where
-  ln b(T) counts as at least 1.
+- If only the length scale θ is unknown, A = g(T)^d and LB = d ln g(T).
+- If the length scale θ and the norm B are unknown, A = b(T) g(T)^d and LB = d ln g(T) ln b(T),
+  where ln b(T) counts as at least 1.
 """
 
     def expectations(self, results: ResultTable) -> list[Expectation]:

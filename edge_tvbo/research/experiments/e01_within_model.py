@@ -74,14 +74,14 @@ class WithinModel(GridExperiment):
     revision = 2
     tables = (Table("R_T/T", "policy", "column"), Table("resets", "policy", "column"))
     notes = """
-Each column is for one true ε. In the last two columns, the true ε is .05, but the policies that
-need ε are given .001 or .2. The rows "et" are variants of ET-GP-UCB:
+Each column is for one true ε, the rate of change. In the last two columns, the true ε is .05, but
+the policies that need ε are given .001 or .2. The rows "et" are variants of ET-GP-UCB:
 
-- "keeps nothing" discards all readings at a reset. Table 1 agrees with this variant.
+- "keeps nothing" discards all readings at a reset. Table 1 of the paper agrees with this variant.
 - "keeps last" keeps the reading that fired the trigger, as algorithm 1 of the paper does. Table 1
-  does not have this variant.
-- The brackets contain the lowest and the highest ε that the variant assumes. These two values
-  determine the bounds on the time between two resets.
+  of the paper does not have this variant.
+- The brackets in the name of a variant contain the lowest and the highest ε that it assumes. These
+  two values determine the bounds on the time between two resets.
 
 Differences from the paper, and a probable misprint in the paper:
 
@@ -89,11 +89,11 @@ Differences from the paper, and a probable misprint in the paper:
 - For R-GP-UCB given ε = .2, table 5 of the paper states the period N = 17. The formula
   ⌈12 ε^(-1/4)⌉ of the paper yields N = 18. The tables below have a row for each period; both rows
   have the same published number.
-- In table 1, the regret of TV-GP-UCB given ε = .2 equals the regret of GP-UCB at ε = .05. The
-  number of TV-GP-UCB is probably a misprint.
+- In table 1 of the paper, the regret of TV-GP-UCB given ε = .2 equals the regret of GP-UCB at ε =
+  .05. The number of TV-GP-UCB is probably a misprint.
 
-The claim "policies rank as in table 1" compares each pair of policies whose regrets in table 1
-differ by more than three standard errors.
+The claim "policies rank as in table 1" compares each pair of policies whose regrets in table 1 of
+the paper differ by more than three standard errors.
 """
     spatial = SpatialKernel(math.inf, 0.2)
     noise_variance = NOISE_VARIANCE

@@ -55,8 +55,8 @@ class TriggerSensitivity(GridExperiment):
         for keeps in KEEP_LAST
     )
     notes = """
-Rows are values of δ_B, and columns are values of the true ε. Two variants of ET-GP-UCB are compared
-with table 3:
+Rows are values of δ_B, a parameter of the event trigger, and columns are values of the true rate of
+change ε. Two variants of ET-GP-UCB are compared with table 3 of the paper:
 
 - "keeps nothing" discards all readings at a reset;
 - "keeps last" keeps the reading that fired the trigger, as algorithm 1 of the paper does.
@@ -68,7 +68,7 @@ fields, so the differences of these cells from the paper are not independent.
 - The paper searches the continuous square [0, 1]². Here, the square is a grid of 50 × 50 places.
 - The paper allows reset times in a window of the length W = T. We take this to mean that the time
   between two resets has no bounds. With a lower bound of 12 intervals, which holds for every ε from
-  0 to 1, there are up to 1.8 fewer resets than in table 3.
+  0 to 1, there are up to 1.8 fewer resets than in table 3 of the paper.
 """
     spatial = SpatialKernel(math.inf, 0.2)
     noise_variance = NOISE_VARIANCE

@@ -60,9 +60,9 @@ class ResetTimes(GridExperiment):
     block = 250
     tables = (Table("", "number", "epsilon"),)
     notes = """
-Each cell contains a regret R_T/T, and each column is for one true ε. A reset time is the number of
-intervals between two resets. The reset times of ET are limited to a window of the length W around
-N, the period of R-GP-UCB. The rows are:
+Each cell contains a mean regret R_T/T, and each column is for one true rate of change ε. A reset
+time is the number of intervals between two resets. R-GP-UCB always resets after N intervals. The
+policy ET (ET-GP-UCB) may reset only within a window of W intervals around N. The rows are:
 
 - "et keeps nothing": ET that discards all readings at a reset;
 - "et keeps last": ET that keeps the reading that fired the trigger;

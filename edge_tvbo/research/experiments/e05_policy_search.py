@@ -101,20 +101,19 @@ class PolicySearch(Experiment):
     runs = 50
     tables = (Table("", "policy", "number"),)
     notes = """
-At t = 100, the friction of the bearing changes. Each column "r" has the mean regret of an interval
-in one part of the run. The unit of the regret is the standard deviation of the reward over all
-allowed gains.
+The policies search for the best gains of a pendulum's controller. At t = 100, the friction of the
+bearing changes. Each column "r" has the mean regret of an interval in one part of the run. The unit
+of the regret is the standard deviation of the reward over all allowed gains.
 
 - The equations of the pendulum and their constants come from earlier public code of the authors
-  (brunzema/uitvbo). That code also disturbs the state of the pendulum at random. Here, there is no
-  such disturbance.
+  (brunzema/uitvbo). That code also disturbs the state of the pendulum at random; E5 does not.
 - The paper does not state how it fits length scales, how it maximises the upper confidence bound,
   or which bounds ET has on the time between two resets. Here, ET has the bounds that hold for
   every ε from 0 to 1.
-- A run begins without readings. In the earlier code, a run begins with 30 readings.
-- The wear lowers the highest reward a lot, but moves the best gains only a little. The change of
-  the reward makes ET reset. ET then explores corners of the box of gains, although the old gains
-  are still good.
+- In E5, a run begins without readings. In the earlier public code, a run begins with 30 readings.
+- The wear of the bearing lowers the highest reward a lot, but moves the best gains only a little.
+  The change of the reward makes ET (ET-GP-UCB) reset. ET then explores corners of the box of gains,
+  although the old gains are still good.
 """
 
     def __init__(

@@ -122,11 +122,12 @@ uses. Therefore, only the order of the policies can be compared with the paper. 
 σ² = 1 are for figure 6 of the paper, in which the noise is as large as the signal.
 
 - The column `stocks` is for case (c) of the paper, the prices of 48 shares. It has the prices of 29
-  other shares on 823 days, with σ² = .01; all runs have the same prices. If a directory of
-  `--data-dir` has a file `stocks.csv`, E6 uses the prices in this file instead. Without prices, E6
-  leaves out case (c). The covariance of the shares is computed from the same prices.
-- Each run has new functions, a new first choice and new noise. In the paper, all runs seem to have
-  the same functions.
+  other shares on 823 days, with the noise variance σ² = .01; all runs have the same prices. If a
+  directory of `--data-dir` has a file `stocks.csv`, E6 uses the prices in this file instead.
+  Without prices, E6 leaves out case (c). The covariance of the shares is computed from the same
+  prices.
+- Each run of E6 has new functions, a new first choice and new noise. In the paper, all runs seem to
+  have the same functions.
 - The policies `br-gp-ucb`, `sw-gp-ucb` and `w-gp-ucb` are given the variation P_T (the total
   change) of each function. The P_T of the shares is unknown, and 1 is used.
 """

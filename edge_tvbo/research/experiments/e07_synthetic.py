@@ -64,9 +64,10 @@ class Synthetic(Experiment):
         for rate in RATES
     )
     notes = """
-The tables are for figures 2 a and b. TV-GP-UCB is given the true ε. R-GP-UCB has the period N that
-follows from the true ε by the formulas of the paper. The claims about R-GP-UCB and GP-UCB are
-statements in the abstract and in section 5 of the paper.
+The tables are for figures 2 a and b of [B16], with a squared exponential kernel (SE) and a Matérn
+5/2 kernel. TV-GP-UCB is given the true rate of change ε. R-GP-UCB has the period N that follows
+from the true ε by the formulas of the paper. The claims about R-GP-UCB and GP-UCB are statements in
+the abstract and in section 5 of the paper.
 """
 
     def __init__(self, data: DataSource | None = None, *, side: int = SIDE) -> None:

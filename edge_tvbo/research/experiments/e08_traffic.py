@@ -78,15 +78,16 @@ class Traffic(Experiment):
     tables = (Table("R_T/T", "policy", "day"),)
     notes = """
 Regret is in standard deviations of the training data. The paper uses speeds on the motorway I-880.
-These speeds are not public, so E8 uses METR-LA instead. Therefore only the order of the policies
-can be compared with the paper. Figure 4, with all ten test days of the I-880, cannot be repeated.
+These speeds are not public, so E8 uses the recording METR-LA instead. Therefore only the order of
+the policies can be compared with the paper. Figure 4 of the paper, with all ten test days of the
+I-880, cannot be repeated.
 
-- Each run draws 50 of the 207 sensors. The paper draws 50 of 357 sensors once, and averages over 20
-  starts. We have 200 runs, because with 20 runs the best policy changes with the seed.
-- The runs differ in their sensors, not in their days. With only two test days, the statistical
-  tests say nothing about other days.
-- Our training data are five days of one week. The paper has two thirds of a month.
-- ET-GP-UCB and R-GP-UCB are added to the policies of the figures of the paper.
+- Each run of E8 draws 50 of the 207 sensors. The paper draws 50 of 357 sensors once, and averages
+  over 20 starts. E8 has 200 runs, because with 20 runs the best policy changes with the seed.
+- The runs of E8 differ in their sensors, not in their days. With only two test days, the
+  statistical tests say nothing about other days.
+- The training data of E8 are five days of one week. The paper has two thirds of a month.
+- E8 adds ET-GP-UCB and R-GP-UCB to the policies of the paper's figures.
 """
 
     def __init__(

@@ -77,17 +77,19 @@ class ModelMismatch(GridExperiment):
     runs = 200
     tables = (Table("R_T/T", "model", "data"),)
     notes = """
-Each column is for one kind of data, and each row is for the temporal model of the policy. The
-parameters of the models TV, MTV and TTV are fitted in each interval. The thesis has no table; the
-claims are statements of its text. The text calls the fitted TTV model poor on TTV data. The text
-recommends the TTV model only if its parameters τ and ρ are roughly known.
+Each column is for one kind of data. Each row is for the temporal model of the policy: TV, MTV or
+TTV, whose parameters are fitted in each interval, or the true model with its true parameters. The
+thesis [M24] has no table; the claims are statements of its text. The text calls the fitted TTV
+model poor on TTV data. The text recommends the TTV model only if its parameters τ and ρ are roughly
+known.
 
 - The thesis does not state β for this experiment. Here, β = 2, the best value of chapter 5 of the
   thesis.
-- On TV and MTV data, a fit in interval t starts from min(10, 200/t) points, as in the thesis. On
-  TTV data, the thesis has 3 points in every interval; here, there are min(3, 200/t).
-- The thesis does not state the bounds of the parameters. It states only that the optimiser is a
-  quasi-Newton method; here, it is L-BFGS-B.
+- On TV and MTV data, the fit of the parameters in interval t starts from min(10, 200/t) points, as
+  in the thesis. On TTV data, the fit has min(3, 200/t) starting points; in the thesis, it has 3 in
+  every interval.
+- The thesis does not state the bounds of the fitted parameters. It states only that the optimiser
+  is a quasi-Newton method; here, it is L-BFGS-B.
 """
     spatial = SpatialKernel(math.inf, math.sqrt(0.2))
     noise_variance = SIGMA**2

@@ -102,10 +102,10 @@ class UnknownLengthScale(Experiment):
         Table(number, "policy", "function", {"growth": ("", "0.5")}) for number in NUMBERS
     )
     notes = """
-As in the public code of the paper, β is 1, readings have no noise, and all readings are
-standardised again at every step. If readings are standardised only once, all policies stay at a
-local optimum of Berkenkamp's function. The growth function is g(t) = t^.5. The row `lnb-gp-ucb` is
-added: the paper has no experiment with LNB-GP-UCB.
+As in the public code of the paper, β (the width of the confidence bound) is 1, readings have no
+noise, and all readings are standardised again at every step. If readings are standardised only
+once, all policies stay at a local optimum of Berkenkamp's function. The growth function is g(t) =
+t^.5. The row `lnb-gp-ucb` is added: the paper has no experiment with LNB-GP-UCB.
 
 The data of CrossedBarrel and AGNP are not part of edge-tvbo. Get `Crossed barrel_dataset.csv` and
 `AgNP_dataset.csv` from the directory `datasets` of
@@ -120,7 +120,8 @@ Differences from the public code:
   exponential kernels.
 - In E11, the rule that eliminates candidates has the term 2Σβσ, as in algorithm 1 of the paper. The
   public code has Σβσ.
-- In E11, confidence bounds are bounds of the function, not of a reading.
+- In E11, confidence bounds are bounds of the function. In the public code, they are bounds of a
+  reading.
 - In E11, MCMC draws 4 length scales with σ² = 1e-4 and averages the confidence bounds, as in
   section 5 of the paper. The public code draws 100 length scales with σ² = .05 and averages
   variances.

@@ -75,7 +75,7 @@ class ChangeDetection(Experiment):
     block = 10
     tables = (Table("R_T", "policy", "problem"), Table("resets", "policy", "problem"))
     notes = """
-The program of the paper is SMPyBandits.
+The program of the paper is SMPyBandits. The rows of the tables are:
 
 - `klucb` and `glr-klucb` are the algorithms in the text of the paper.
 - `glr-klucb-3ln` is `glr-klucb` with the exploration function of SMPyBandits.
@@ -94,17 +94,17 @@ Comparison with the paper:
   K. Second, SMPyBandits tests only the splits after 1, 11, 21, ... readings. Third, forced
   exploration restarts at each reset. With these three details, R_T is 96.9 ± 0.4 on problem 1 and
   134.6 ± 0.5 on problem 2 (1000 runs of a script that is not in the package).
-- At a reset, SMPyBandits can also keep the readings since the estimated change. If it keeps these
-  readings, R_T of problem 2 is lower by 9.
+- At a reset, SMPyBandits can also keep the readings since the estimated change. This lowers R_T of
+  problem 2 by 9.
 - SMPyBandits computes regret from rewards. So the published standard deviations of GLR-klUCB, 32
   and 33, contain the noise of the rewards. With this noise, our standard deviations are 31 and 34.
   The R_T in the table is computed from the probabilities of a reward, without this noise.
-- `master-gp-ucb` never detects a change. It discards its readings only when a block ends.
-  Gerogiannis, Huang & Veeravalli (AISTATS 2025) report that MASTER over UCB1 needs at least 1.24e9
-  intervals to detect a change.
-- DAL (Gerogiannis et al., arXiv 2501.19401) also adds a change detector and forced exploration to a
-  stationary bandit. We could read only the beginning of the paper on DAL, so E12 does not repeat
-  the tuning and the experiments of DAL.
+- The policy `master-gp-ucb` never detects a change. It discards its readings only when a block
+  ends. Gerogiannis, Huang & Veeravalli (AISTATS 2025) report that MASTER over UCB1 needs at least
+  1.24e9 intervals to detect a change.
+- The policy DAL (Gerogiannis et al., arXiv 2501.19401) also adds a change detector and forced
+  exploration to a stationary bandit. We could read only the beginning of the paper on DAL, so E12
+  does not repeat its tuning and its experiments.
 """
 
     def published(self) -> list[PublishedValue]:

@@ -78,9 +78,11 @@ class OptimalDesigns(Experiment):
     notes = """
 We could not read the paper, but we had the program of its authors. In the table, the values after a
 slash are results of this program with the authors' configurations, not results of the paper. `opkb`
-is `ada-opkb` without the test for changes. The paper compares ADA-OPKB with two other policies:
-GP-UCB with a sliding window, and GP-UCB with discounts. E13 has neither of these two policies.
-Instead, E13 has `gp-ucb`, and two policies that reset: `et-gp-ucb` and `glr-gp-ucb`.
+is `ada-opkb` without the test for changes.
+
+The paper compares ADA-OPKB with two other policies: GP-UCB with a sliding window, and GP-UCB with
+discounts. E13 has neither of them. Instead, E13 has `gp-ucb`, and two policies that reset:
+`et-gp-ucb` and `glr-gp-ucb`.
 """
 
     def published(self) -> list[PublishedValue]:

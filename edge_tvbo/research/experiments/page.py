@@ -21,9 +21,8 @@ def section(experiment: Experiment, results: ResultTable, runs: int, seconds: fl
     amount = f"{runs} {'run' if runs == 1 else 'runs'} in {_duration(seconds)}."
     if runs < experiment.runs:
         all_runs = _duration(seconds / runs * experiment.runs)
-        amount = (
-            f"{runs} of {experiment.runs} runs in {_duration(seconds)}. "
-            f"All {experiment.runs} take about {all_runs}."
+        amount += (
+            f" Without `--runs`, it makes {experiment.runs} runs, which take about {all_runs}."
         )
     parts = [
         f"## {experiment.name}: {experiment.title}",

@@ -111,8 +111,8 @@ def test_page_has_the_number_of_runs_the_numbers_and_the_claims():
 
     assert page.startswith(
         "## E99: tiny\n\nSource: nowhere.\n\n"
-        "The command `edge-tvbo experiment E99 --runs 4` made 4 of 6 runs in 2 min. "
-        "All 6 take about 3 min.\n"
+        "The command `edge-tvbo experiment E99 --runs 4` made 4 runs in 2 min. "
+        "Without `--runs`, it makes 6 runs, which take about 3 min.\n"
     )
     assert "Three numbers." in page
     assert "| mean | mean |\n| --- | --- |\n| 1 | " in page
@@ -120,8 +120,9 @@ def test_page_has_the_number_of_runs_the_numbers_and_the_claims():
     assert "| open | the mean is near 0 | too few runs: 4; 6 are needed |" in page
     cell = results.cell("mean", {"sd": "1"})
     assert f"| {with_error(cell.mean, cell.error)} / 0 |" in page
-    assert "4 of 6 runs in 80 min. All 6 take about 2.0 h." in section(
-        Tabulated(), results, 4, 4800.0
+    assert (
+        "4 runs in 80 min. Without `--runs`, it makes 6 runs, which take about 2.0 h."
+        in section(Tabulated(), results, 4, 4800.0)
     )
     assert "`edge-tvbo experiment E99` made 6 runs in 2 min.\n" in section(
         Tabulated(), results, 6, 130.0

@@ -107,11 +107,11 @@ is. Therefore the regret of each interval is averaged over the runs, and the tes
 into ten blocks of about five hours. The standard errors and the tests of R_T/T use the means of
 these ten blocks.
 
-Two details are not clear from [ET]. Each detail has two options, so the table has four variants of
-ET:
+Two details of ET (ET-GP-UCB) are not clear from the paper [ET]. Each detail has two options, so the
+table has four variants of ET:
 
 - At a reset, ET keeps the last reading ("keeps last"), as in algorithm 1 of [ET], or no reading
-  ("keeps nothing"), which agrees with table 1.
+  ("keeps nothing"), which agrees with table 1 of [ET].
 - The time between two resets has the lower bound N_lo = 12, which holds for every ε from 0 to 1, or
   no lower bound (N_lo = 1), as stated in appendix B of [ET].
 

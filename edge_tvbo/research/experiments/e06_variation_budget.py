@@ -117,9 +117,10 @@ class VariationBudget(Experiment):
     revision = 2
     tables = (Table("R_T", "policy", "function"), Table("resets", "policy", "function"))
     notes = """
-The functions are our own, because we do not have the functions of Deng et al. 2022 that the paper
-uses. Therefore, only the order of the policies can be compared with the paper. The columns with
-σ² = 1 are for figure 6 of the paper, in which the noise is as large as the signal.
+The functions in E6 are our own, because we do not have the functions of Deng et al. 2022 that the
+paper uses. Therefore, only the order of the policies can be compared with the paper. The columns
+with the noise variance σ² = 1 are for figure 6 of the paper, in which the noise is as large as the
+signal.
 
 - The column `stocks` is for case (c) of the paper, the prices of 48 shares. It has the prices of 29
   other shares on 823 days, with the noise variance σ² = .01; all runs have the same prices. If a

@@ -79,8 +79,8 @@ The program of the paper is SMPyBandits. The rows of the tables are:
 
 - `klucb` and `glr-klucb` are the algorithms in the text of the paper.
 - `glr-klucb-3ln` is `glr-klucb` with the exploration function of SMPyBandits.
-- All other rows are policies of edge_tvbo. `sw-gp-ucb` has the same window as SW-klUCB in the
-  paper. The parameter δ_B of `et-gp-ucb` is equal to the δ of the change tests.
+- All other rows of the table are policies of edge_tvbo. `sw-gp-ucb` has the same window as SW-klUCB
+  in the paper. The parameter δ_B of `et-gp-ucb` is equal to the δ of the change tests.
 
 Comparison with the paper:
 
@@ -96,9 +96,10 @@ Comparison with the paper:
   134.6 ± 0.5 on problem 2 (1000 runs of a script that is not in the package).
 - At a reset, SMPyBandits can also keep the readings since the estimated change. This lowers R_T of
   problem 2 by 9.
-- SMPyBandits computes regret from rewards. So the published standard deviations of GLR-klUCB, 32
-  and 33, contain the noise of the rewards. With this noise, our standard deviations are 31 and 34.
-  The R_T in the table is computed from the probabilities of a reward, without this noise.
+- SMPyBandits computes regret from the rewards, which are random. So the published standard
+  deviations of GLR-klUCB, 32 and 33, contain the noise of the rewards. With this noise, our
+  standard deviations are 31 and 34. The R_T in the table is computed from the probabilities of a
+  reward, without this noise.
 - The policy `master-gp-ucb` never detects a change. It discards its readings only when a block
   ends. Gerogiannis, Huang & Veeravalli (AISTATS 2025) report that MASTER over UCB1 needs at least
   1.24e9 intervals to detect a change.

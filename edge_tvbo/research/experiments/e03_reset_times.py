@@ -64,8 +64,8 @@ Each cell contains a mean regret R_T/T, and each column is for one true rate of 
 time is the number of intervals between two resets. R-GP-UCB always resets after N intervals. The
 policy ET (ET-GP-UCB) may reset only within a window of W intervals around N. The rows are:
 
-- "et keeps nothing": ET that discards all readings at a reset;
-- "et keeps last": ET that keeps the reading that fired the trigger;
+- "et keeps nothing": at a reset, ET discards all readings;
+- "et keeps last": at a reset, ET keeps the reading that fired the trigger;
 - "at N_lo": a policy that always resets at the lower end of the window.
 
 Differences from the paper:

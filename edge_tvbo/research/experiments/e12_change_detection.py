@@ -90,10 +90,11 @@ Comparison with the paper:
   has less regret than the paper publishes. With the function of the program, the regret of
   `glr-klucb-3ln` agrees with the paper. So the algorithm in the text is better than the published
   regret suggests.
-- Three other details of SMPyBandits matter less. First, δ and ω do not depend on the number of arms
-  K. Second, SMPyBandits tests only the splits after 1, 11, 21, ... readings. Third, forced
-  exploration restarts at each reset. With these three details, R_T is 96.9 ± 0.4 on problem 1 and
-  134.6 ± 0.5 on problem 2 (1000 runs of a script that is not in the package).
+- Three other details of SMPyBandits matter less. First, δ (of the change tests) and ω (the share of
+  forced exploration) do not depend on the number of arms K. Second, SMPyBandits tests only the
+  splits after 1, 11, 21, ... readings. Third, forced exploration restarts at each reset. With these
+  three details, R_T is 96.9 ± 0.4 on problem 1 and 134.6 ± 0.5 on problem 2 (1000 runs of a script
+  that is not in the package).
 - At a reset, SMPyBandits can also keep the readings since the estimated change. This lowers R_T of
   problem 2 by 9.
 - SMPyBandits computes regret from the rewards, which are random. So the published standard

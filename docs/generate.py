@@ -133,8 +133,8 @@ TOPICS = (
         f"{BASE}/response/<verb>",
         False,
         1,
-        "once for each command that is neither retained nor too frequent; on `response/unknown` "
-        "for an unknown verb",
+        "once for each command, unless the command is retained or the commands are too frequent; "
+        "on `response/unknown` for an unknown verb",
         Response,
     ),
     Topic(
@@ -155,8 +155,8 @@ TOPICS = (
         "activate.topic, mode lorawan",
         False,
         0,
-        "when a sensor is activated; cancelled after the reply or the time-out if the network "
-        "server supports that",
+        "when a sensor is activated; after the reply or the time-out, the daemon cancels the "
+        "downlink if the network server supports that",
         payload="`activate.payload`, which is a downlink",
     ),
     Topic(
@@ -181,7 +181,8 @@ SUBSCRIBED = (
     (
         f"`{BASE}/health`",
         "the health of this daemon, and of a second daemon of the same instance if there is one"
-        " ([E415](errors.md#e415-a-second-daemon-of-the-instance-is-running)); with QoS 0",
+        " ([E415](errors.md#e415-a-second-daemon-of-the-instance-is-running)). The daemon"
+        " subscribes to this topic with QoS 0",
     ),
     ("`homeassistant.birth`", "`online` when Home Assistant has started"),
     (
@@ -197,13 +198,13 @@ EVENTS: dict[NoticeKind, str] = {
     " in turn",
     "battery-low": "the charge of a sensor's battery is below `energy.battery.least`",
     "clock-step": "the wall clock was set while the daemon was running",
-    "clock-synced": "the wall clock, which showed a time before 2026, was set; the event is"
-    " `clock-step` if the clock showed a later time, such as that of the last shutdown",
+    "clock-synced": "the wall clock was set; before, it showed a time before 2026. (If it showed a"
+    " later time, such as that of the last shutdown, the event is `clock-step`.)",
     "inputs-silent": "no sensor has sent a message during the time that `mqtt.silence` sets, so the"
     " daemon reconnects",
-    "model-reset": "the model was reset, for one of three reasons: a reading contradicts the model,"
-    " the largest number of replies (`n_upper`) was reached, or `cmd/reset` was sent; the text"
-    " compares the reading with the estimate",
+    "model-reset": "the model was reset, for one of three reasons: a reading contradicted the"
+    " model, the model had the largest number of replies (`n_upper`), or `cmd/reset` was sent. The"
+    " text compares the reading with the estimate",
     "paused": "`cmd/pause` has paused the field",
     "reload": "the daemon has read the configuration again",
     "resumed": "`cmd/resume` has resumed the field",
@@ -211,14 +212,14 @@ EVENTS: dict[NoticeKind, str] = {
     " ([E415](errors.md#e415-a-second-daemon-of-the-instance-is-running))",
     "sensor-agrees": "the readings of a faulty sensor agree with the estimate again",
     "sensor-back": "an unresponsive sensor has sent a reading",
-    "sensor-faulty": "a sensor seems to be [faulty](faults.md); if a third of the sensors are"
-    " faulty now, the text says that faults of other sensors are not reported",
+    "sensor-faulty": "a sensor seems to be [faulty](faults.md). When a third of the sensors are"
+    " faulty, the text says that faults of further sensors will not be reported",
     "sensor-ignored": "`cmd/ignore` has taken a sensor out of use",
     "sensor-implausible": "a sensor has sent a reading outside the plausible range",
     "sensor-lost": "a sensor is [unresponsive](sensors.md#which-sensors-are-unresponsive)",
     "sensor-used": '`cmd/ignore` with `"ignored": false` has put an ignored sensor back into use',
-    "some-back": "after `all-suspect`, a sensor has sent a reading, or an ignored sensor is used"
-    " again",
+    "some-back": "after the event `all-suspect`: a sensor has sent a reading, or an ignored sensor"
+    " is used again",
     "state-removed": "the lock file of the stored state was removed or replaced while the daemon"
     " was running, perhaps together with the state directory; the daemon has locked it again",
     "threshold-set": "`cmd/threshold` has changed the threshold of the alert",
@@ -392,30 +393,34 @@ WIRE = """\
 
 The protocol is MQTT 3.1.1, or MQTT 5 with `mqtt.version = "5"` ([brokers.md](brokers.md)). The
 daemon publishes its documents as JSON in UTF-8, without NaN or infinity. Later versions may add
-keys to a document, so ignore keys that you do not know. The tables use these names:
+keys to a document, so ignore keys that you do not know. The tables on this page use these names:
 
 - `<instance>` is the setting `instance`;
-- `<field>` is the name of a table `[fields.<name>]`;
+- `<field>` is the name of a field: the field has the table `[fields.<name>]` in the configuration;
 - `<prefix>` is the setting `homeassistant.prefix`;
-- topics such as `activate.topic` are [settings](configuration.md), too;
-- "min" is the setting `objective = "min"` of a field.
+- `activate.topic`, `reading.topic` and `energy.battery.topic` are topics that you set in the
+  [configuration](configuration.md);
+- 'for "min"' means: if the field has the setting `objective = "min"`.
 
 ## What the daemon publishes
 
 {published}
 
 The broker retains the newest document of a retained topic for later subscribers, and the daemon
-publishes it again after each reconnect. After a reload, or a restart with the setting
-`state.history`, the daemon publishes the last `selected` and `posterior` of each field again. After
-a restart without a history, after a kill or a power cut, and for a paused field, these documents
-follow with the next decision. A document that is not retained is published once; it may arrive
-twice if the connection breaks before the broker has acknowledged it.
+publishes this document again after each reconnect. A document that is not retained is published
+once. Such a document may arrive twice if the connection breaks before the broker has acknowledged
+it.
 
-A message that is too large for the broker, or that makes the broker end each session, is not
-published ([E400](errors.md#e400-the-connection-failed)). A retained topic then keeps its previous
-document, and `problem` in [Health](#health) names the topic. With `mqtt.version = "3.1.1"`, the
-daemon recognises such a message after the message has ended three sessions, and only if the message
-has 1 kB or more.
+After a reload, or a restart with the setting `state.history`, the daemon publishes the last
+`selected` and `posterior` of each field again. In three cases, the daemon publishes `selected` and
+`posterior` only with the next decision: after a restart without a history, after a kill or a power
+cut, and for a paused field.
+
+The daemon does not publish a message that is too large for the broker, or that makes the broker end
+each session ([E400](errors.md#e400-the-connection-failed)). A retained topic then keeps its
+previous document, and `problem` in [Health](#health) names the topic. With
+`mqtt.version = "3.1.1"`, the daemon recognises such a message only if it has 1 kB or more, and
+after it has ended three sessions.
 
 ## What the daemon subscribes to
 
@@ -426,20 +431,20 @@ does not use them, and it ignores retained commands. Sensors and other clients o
 either version of MQTT.
 
 **Messages that wait at the broker.** The daemon acknowledges a reading after the model has used it.
-Messages that the daemon has not yet acknowledged wait at the broker. No messages wait while the
-daemon compiles its kernels, because it compiles them before it subscribes. Mosquitto has two limits
-for the waiting messages. Mosquitto drops messages above one of these limits, although it has
-acknowledged the messages to the sensor. Raise both limits if more messages may wait than the limits
-allow:
+Messages that the daemon has not yet acknowledged wait at the broker. Mosquitto has two limits for
+the waiting messages. It drops messages above a limit, although it has acknowledged these messages
+to the sensors. If more messages may wait, raise both limits:
 
 - `max_queued_messages` limits the number of waiting messages. It is 1000 by default and in the
   shipped [mosquitto.conf](../deploy/mosquitto.conf);
 - `max_queued_bytes` limits the total size of the waiting messages.
 
-While the daemon is not running, the broker keeps no messages for the daemon.
+While the daemon is not running, the broker keeps no messages for the daemon. While the daemon
+compiles its kernels, no messages wait, because it compiles the kernels before it subscribes.
 
 **Slow acknowledgements.** If the broker delays small packets, each acknowledgement takes 40 ms.
-`check --connect` detects this delay; for mosquitto, set `set_tcp_nodelay true`.
+`edge-tvbo check --connect` detects this delay. To remove it, set `set_tcp_nodelay true` in the
+configuration of mosquitto.
 
 {documents}
 """
@@ -493,10 +498,10 @@ def section(kind: type, example: Any) -> Iterator[str]:
     if kind is Notice:
         yield "### Events"
         yield (
-            f"If a field has more than {MAX_NAMED_SENSORS} events of the same kind about its"
-            f" sensors in an interval, the log contains only the first {MAX_NAMED_SENSORS} of"
-            " these events, and the number of the remaining events. All events are published on the"
-            " topic."
+            "The daemon publishes each event on its topic, and logs it. If a field has more than"
+            f" {MAX_NAMED_SENSORS} events of the same kind about its sensors in an interval, the"
+            f" log contains only the first {MAX_NAMED_SENSORS} of them, and the number of the"
+            " others."
         )
         yield table(("event", "topic", "meaning"), events())
 

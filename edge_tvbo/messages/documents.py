@@ -11,7 +11,7 @@ class Reason(StrEnum):
     """Reason for the selection of a sensor in a decision.
 
     The policies `rexp3`, `d-ucb`, `ada-opkb` and `oracle` use readings, but no model, so they
-    estimate no values. For every sensor, their reason is `warmup` before the first reading and
+    estimate no values. Their reason is `warmup` before the first reading of the field, and
     `exploit` after it. The `text` of their decisions is "selected without a model".
 
     If the key `in_turn` of a decision is true, the sensor was selected in turn, whatever its
@@ -20,8 +20,8 @@ class Reason(StrEnum):
     """
 
     # The reasons of policies without a model stay as they are: `decisions_sha256` contains them.
-    WARMUP = "warmup"  # no reading since the start or a reset; no other sensor has a higher bound
-    EXPLOIT = "exploit"  # the sensor's estimated value is the highest, if the policy has a model
+    WARMUP = "warmup"  # no reading since the start or a reset; the sensor has the highest bound
+    EXPLOIT = "exploit"  # the estimated value of the sensor is the highest
     EXPLORE = "explore"  # another estimate is higher, but this sensor's estimate is more uncertain
     SCHEDULED = "scheduled"  # the policy uses no readings: `random`, `round-robin`, `static`
     PROBE = "probe"  # all sensors are unresponsive, so they are selected in turn
@@ -30,14 +30,14 @@ class Reason(StrEnum):
 
 
 class Ineligibility(StrEnum):
-    """Why a sensor could not be selected in a decision."""
+    """The reason why a sensor could not be selected in a decision."""
 
     IGNORED = "ignored"  # a command has taken the sensor out of use
     BACKED_OFF = "backed-off"  # the sensor is unresponsive, and its next activation is not due yet
-    FAULTY = "faulty"  # the sensor is faulty, and is not tried again yet
+    FAULTY = "faulty"  # the sensor is faulty, and its next trial is not due yet
     COMPARED = "compared"  # the sensor repeats one value; another sensor is read for comparison
     LOW_BATTERY = "low-battery"  # the battery of the sensor is too low for an activation
-    REFUSED = "refused"  # the broker refuses its activations, and the next one is not due yet
+    REFUSED = "refused"  # the broker refuses activations of the sensor; the next one is not due yet
     NO_ENERGY = "no-energy"  # an activation costs more energy than is left
     ACTIVATED = "activated"  # the sensor was already activated in this interval
 
@@ -47,33 +47,34 @@ class ModelState(msgspec.Struct, frozen=True):
 
     observations: int  # readings in the model since its last reset
     resets: int  # number of resets since the first start
-    last_reset: str | None = None  # RFC 3339, UTC
+    last_reset: str | None = None  # time of the last reset (RFC 3339, UTC); None before the first
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The sensor selected last in an interval, with the reason: topic `<field>/selected`.
+    """The sensor that was selected last, with the reason: topic `<field>/selected`.
 
     The keys `width`, `runner_up` and `runner_up_ucb` are `null` if the policy did not compare the
     bounds of sensors. These keys are also `null` if the policy does not use the same number of
     standard deviations in the bounds of all sensors.
 
-    `ineligible` contains the sensors that could not be selected, but at most 50: those with the
-    highest bounds. It is empty if a command or the daemon selected the sensor, and not the policy.
+    `ineligible` contains the sensors that could not be selected; if there are more than 50, the 50
+    with the highest bounds. It is empty if a command or the daemon selected the sensor, and not the
+    policy.
     """
 
     interval: int  # number of the interval
-    at: str  # RFC 3339, UTC: the interval's start; for `cmd/activate`, the time of the command
-    expires_at: str  # RFC 3339, UTC: a later reply does not count, except in `advise` mode
+    at: str  # start of the interval, or time of the `cmd/activate` (RFC 3339, UTC)
+    expires_at: str  # deadline of the reply (RFC 3339, UTC); not enforced in the mode `advise`
     sensor: str  # id of the selected sensor
     policy: str  # name of the policy, such as "auto"
     mean: float  # estimated value of the selected sensor, in `unit`
     std: float  # standard deviation of the estimate
     ucb: float  # upper confidence bound of the sensor, in `unit`; for "min", the lower bound
     unit: str  # the field's unit
-    reason: Reason
+    reason: Reason  # why the sensor was selected
     factors: list[str]  # reasons for the selection, the most important first
     text: str  # one sentence for the user
-    model: ModelState
+    model: ModelState  # state of the model when the sensor was selected
     recommended: bool = False  # whether the mode is `advise`: no command was sent to the sensor
     earlier: list[str] = []  # sensors that were activated earlier in the same interval
     width: float | None = None  # number of standard deviations in each of the compared bounds
@@ -112,20 +113,20 @@ NoticeKind = Literal[
 class Notice(msgspec.Struct, frozen=True):
     """A notice, published once: topic `<field>/event`, or `event` if it is about the daemon."""
 
-    event: NoticeKind  # see the table of events below
-    at: str  # RFC 3339, UTC
+    event: NoticeKind  # kind of the event; see the table in the section Events
+    at: str  # time of the event (RFC 3339, UTC)
     text: str  # one sentence for the user
-    sensor: str | None = None  # None if the notice is not about one sensor
+    sensor: str | None = None  # id of the sensor; None if the notice is not about one sensor
 
 
 class Hotspot(msgspec.Struct, frozen=True):
     """The hot spot of a field: topic `<field>/hotspot`.
 
-    This is the sensor with the highest estimate at present. If the objective is "min", it is the
-    sensor with the lowest estimate.
+    The hot spot is the sensor with the highest estimate at present. If the objective is "min", the
+    hot spot is the sensor with the lowest estimate.
     """
 
-    at: str  # RFC 3339, UTC
+    at: str  # time of the estimate (RFC 3339, UTC)
     sensor: str  # id of the sensor
     value: float  # the sensor's estimated value, in `unit`
     std: float  # standard deviation of the estimate
@@ -136,16 +137,16 @@ class Hotspot(msgspec.Struct, frozen=True):
 class Alert(msgspec.Struct, frozen=True):
     """State of an alert: whether the hot spot is beyond the threshold. Topic: `<field>/alert`."""
 
-    at: str  # RFC 3339, UTC
+    at: str  # time of this state (RFC 3339, UTC)
     active: bool  # whether there is an alert now
-    since: str | None  # RFC 3339, UTC: when the alert began or ended; None before the first alert
+    since: str | None  # when the last alert began or ended (RFC 3339, UTC); None before the first
     threshold: float  # threshold, in `unit`; for "min", values below it cause an alert
-    release: float  # value below which an alert is over (for "min", above which), in `unit`
-    sensor: str  # sensor with the highest estimate (lowest for "min"), even before any reading
+    release: float  # the alert ends below this value (for "min", above it), in `unit`
+    sensor: str  # sensor with the highest estimate (for "min", the lowest), also before any reading
     value: float  # the sensor's estimated value (the median), in `unit`
     std: float  # standard deviation of the estimate
     probability: float  # probability that the hot spot is beyond the threshold
-    readings: dict[str, float]  # last readings that cause the alert, at most the 100 most extreme
+    readings: dict[str, float]  # last readings that cause the alert: the 100 most extreme
     unit: str  # the field's unit
     text: str  # one sentence for the user
 
@@ -154,24 +155,24 @@ class PublishedPosterior(msgspec.Struct, frozen=True):
     """Estimates of every sensor, in `unit`: topic `<field>/posterior`."""
 
     interval: int  # number of the interval
-    at: str  # RFC 3339, UTC
+    at: str  # time of the estimates (RFC 3339, UTC)
     ending: (
         Literal["answered", "missed", "undelivered"] | None
-    )  # how the last activation ended; None while its reply may still arrive
+    )  # result of the last activation ("missed": timed out); None while a reply can arrive
     unit: str  # the field's unit
-    sensors: tuple[str, ...]  # ids of the sensors, in the order of the arrays below
+    sensors: tuple[str, ...]  # ids of the sensors; the other arrays have the same order
     mean: list[float]  # estimated value of each sensor
     std: list[float]  # standard deviation of each estimate
     last: list[float | None]  # last reading of each sensor; None before the first reading
-    age_s: list[float | None]  # seconds since the last reading; None before the first reading
+    age_s: list[float | None]  # seconds since each sensor's last reading; None before the first
 
 
 class EnergyState(msgspec.Struct, frozen=True):
     """Energy spent on the activations of one field."""
 
     unit: str  # unit of the energy, such as "J"
-    spent: float  # energy spent in the last period, in `unit`
-    left: float | None  # remaining budget of the field, in `unit`; None if it has no budget
+    spent: float  # energy spent in the last period (the setting `period` of `energy`), in `unit`
+    left: float | None  # remaining budget of the field, in `unit`; None if there is no budget
     saved: int  # number of intervals in which no sensor was activated, to save energy
     exhausted: int  # number of sensors whose own budget does not allow another activation
     low_battery: list[str]  # sensors that are not activated because of their batteries
@@ -180,10 +181,10 @@ class EnergyState(msgspec.Struct, frozen=True):
 class FieldHealth(msgspec.Struct, frozen=True):
     """Health of one field.
 
-    The document on the topic `health` must fit in one message. If there are too many sensors for
-    this, the values of `suspects`, `faulty`, `implausible` and `low_battery` lack some sensors. If
-    the document is still too large, the value of `ignored` lacks some sensors, too. The key
-    `problem` of the document counts the sensors that are left out.
+    The document on the topic `health` must fit in one message. If it would be too large, some
+    sensors are left out of `suspects`, `faulty`, `implausible` and `low_battery`. If it is still
+    too large, some sensors are left out of `ignored`, too. The key `problem` of the document counts
+    the sensors that are left out.
     """
 
     interval: int | None  # number of the current interval; None before the first
@@ -193,27 +194,29 @@ class FieldHealth(msgspec.Struct, frozen=True):
     suspects: list[str]  # unresponsive sensors; in `advise` mode, silent sensors
     refused: dict[str, int]  # rejected readings and messages, by reason
     paused: bool = False  # whether a command has paused the field: no sensor is activated
-    energy: EnergyState | None = None  # None if the field has no setting `energy`
+    energy: EnergyState | None = None  # energy spent and left; None without the setting `energy`
     recommends: bool = False  # whether the mode is `advise`: no command is sent to a sensor
     model: str = ""  # facts about the model in words: season, variation, log scale, ...
-    survey: int = 0  # number of survey intervals that have not begun
+    survey: int = 0  # number of remaining intervals of the survey; 0 if there is no survey
     faulty: dict[str, str] = {}  # faulty sensors, with the reason in words
-    implausible: dict[str, str] = {}  # text on each implausible last reading: value, range
+    implausible: dict[str, str] = {}  # sensors whose last reading is implausible; value and range
     alert: str | None = None  # the alert in words; None if there is no alert
     ignored: list[str] = []  # sensors that a command has taken out of use
-    undelivered: int = 0  # activations that were refused, not confirmed or withdrawn by a restart
+    undelivered: int = 0  # activations that were refused, unconfirmed, or withdrawn by a restart
 
 
 class Health(msgspec.Struct, frozen=True):
     """Health of the daemon: topic `health`.
 
     `clock_synced` is false while the wall clock shows a time before 2026, and while
-    systemd-timesyncd is running but has not synchronised the wall clock yet. The reason: on many
-    machines without a real-time clock, the wall clock starts at the time of the last shutdown, and
-    the network corrects it later. Before this correction, a reading that is dated in the future is
-    not rejected. This exception ends an hour after the start of the daemon at the latest. A reading
-    without a time is recorded with a wrong date until the clock is right. On a network without a
-    time server, `clock_synced` stays false, even if a real-time clock keeps the wall clock right.
+    systemd-timesyncd is running but has not synchronised the wall clock yet. On many machines
+    without a real-time clock, the wall clock starts at the time of the last shutdown, and the
+    network corrects it later. On a network without a time server, `clock_synced` stays false, even
+    if a real-time clock keeps the wall clock right.
+
+    A reading that is dated in the future is not rejected while `clock_synced` is false, but only in
+    the first hour after the start of the daemon. A reading without a time is recorded with a wrong
+    date until the wall clock is right.
 
     If systemd-timesyncd is not running (for example, in a container, or if chrony is used), the
     daemon does not know whether the wall clock is synchronised. So `clock_synced` can be true while
@@ -221,7 +224,7 @@ class Health(msgspec.Struct, frozen=True):
     rejected as `future-dated`.
     """
 
-    at: str  # RFC 3339, UTC
+    at: str  # time of the document (RFC 3339, UTC)
     uptime_s: int  # seconds since the daemon started
     version: str  # version of edge_tvbo
     fields: dict[str, FieldHealth]  # health of each field, by the name of the field
@@ -230,8 +233,8 @@ class Health(msgspec.Struct, frozen=True):
     problem: str | None = None  # a problem that needs attention, in words; None if there is none
     refused: dict[str, int] = {}  # rejected commands, by reason
     kernels: str = ""  # when the kernels were compiled: "ahead of time" or "just in time"
-    unacknowledged_s: float = 0.0  # how long the oldest unacknowledged publication has waited
-    process: str = ""  # id of the process, drawn at its start; a second daemon has another id
+    unacknowledged_s: float = 0.0  # age of the oldest publication without acknowledgement, in s
+    process: str = ""  # random id of the process, drawn at its start
 
 
 Verb = Literal["pause", "resume", "reset", "activate", "ignore", "threshold", "status"]
@@ -245,19 +248,19 @@ Transaction = (
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A command to the daemon: topic `cmd/<verb>`."""
 
-    field: str | None = None  # None for all fields
-    sensor: str | None = None  # for `activate` (null: the sensor selected last) and `ignore`
-    paused: bool = True  # for `pause`: False resumes, so a switch needs only one topic
-    ignored: bool = True  # for `ignore`: False uses the sensor again
+    field: str | None = None  # name of a field; None for all fields
+    sensor: str | None = None  # for `ignore`, `activate`; None activates the sensor selected last
+    paused: bool = True  # for `pause`: True pauses the field, False resumes it
+    ignored: bool = True  # for `ignore`: True takes the sensor out of use, False uses it again
     threshold: float | None = None  # for `threshold`: the alert's threshold, in the field's unit
-    transaction: Transaction = None  # is returned in the response
+    transaction: Transaction = None  # a text or number of your choice; the response contains it
 
 
 class StatusReply(msgspec.Struct, frozen=True):
     """The data in the response to the command `status`: about one field, or about all fields.
 
     If the data would have more than 60 kB, the values of `factors` and `ineligible` are empty. If
-    the data is still too large, the response is an error that asks for the name of a field.
+    the data is still too large, the response is an error that says to request a single field.
     """
 
     health: Health  # the document of the topic `health`, but only with the requested fields
@@ -267,10 +270,10 @@ class StatusReply(msgspec.Struct, frozen=True):
 class Response(msgspec.Struct, frozen=True):
     """The response to a command: topic `response/<verb>`."""
 
-    status: Literal["ok", "error"]
+    status: Literal["ok", "error"]  # whether the command was executed
     data: StatusReply | None = None  # None unless the command is `status`
     error: str | None = None  # why the command was rejected; None if `status` is "ok"
-    transaction: Transaction = None  # the `transaction` of the command
+    transaction: Transaction = None  # the value of `transaction` in the command
 
 
 class LastReading(msgspec.Struct, frozen=True):

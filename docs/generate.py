@@ -202,9 +202,9 @@ EVENTS: dict[NoticeKind, str] = {
     " later time, such as that of the last shutdown, the event is `clock-step`.)",
     "inputs-silent": "no sensor has sent a message during the time that `mqtt.silence` sets, so the"
     " daemon reconnects",
-    "model-reset": "the model was reset, for one of three reasons: a reading contradicted the"
-    " model, the model had the largest number of replies (`n_upper`), or `cmd/reset` was sent. The"
-    " text compares the reading with the estimate",
+    "model-reset": "the model was reset, for one of three reasons: a reading contradicts the model,"
+    " the largest number of replies (`n_upper`) was reached, or `cmd/reset` was sent; the text"
+    " compares the reading with the estimate",
     "paused": "`cmd/pause` has paused the field",
     "reload": "the daemon has read the configuration again",
     "resumed": "`cmd/resume` has resumed the field",

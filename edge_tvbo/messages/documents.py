@@ -181,10 +181,10 @@ class EnergyState(msgspec.Struct, frozen=True):
 class FieldHealth(msgspec.Struct, frozen=True):
     """Health of one field.
 
-    The document on the topic `health` must fit in one message. If it would be too large, some
-    sensors are left out of `suspects`, `faulty`, `implausible` and `low_battery`. If it is still
-    too large, some sensors are left out of `ignored`, too. The key `problem` of the document counts
-    the sensors that are left out.
+    The document on the topic `health` must fit in one message. If there are too many sensors for
+    this, the values of `suspects`, `faulty`, `implausible` and `low_battery` lack some sensors. If
+    the document is still too large, the value of `ignored` lacks some sensors, too. The key
+    `problem` of the document counts the sensors that are left out.
     """
 
     interval: int | None  # number of the current interval; None before the first
@@ -202,7 +202,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     implausible: dict[str, str] = {}  # sensors whose last reading is implausible; value and range
     alert: str | None = None  # the alert in words; None if there is no alert
     ignored: list[str] = []  # sensors that a command has taken out of use
-    undelivered: int = 0  # activations that were refused, unconfirmed, or withdrawn by a restart
+    undelivered: int = 0  # activations that were refused, not confirmed or withdrawn by a restart
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -608,32 +608,35 @@ SETTINGS = """\
 
 <!-- Written by docs/generate.py; `make docs` updates it. -->
 
-The configuration is one file in TOML. `edge-tvbo check my.toml` reports every error in the file,
-with its line. It warns of a setting that has no effect because of other settings, and the daemon
-logs the same warning. `edge-tvbo config explain` prints the settings below. A duration is a text
-such as `"500ms"`, `"10s"`, `"10min"`, `"1.5h"` or `"1d"`. A relative path starts at the directory
-of the configuration file. You can start from
-[config.example.toml](../deploy/config.example.toml), which has comments.
-`edge-tvbo schema` prints a JSON Schema, with which an editor can complete and check settings.
+The configuration is one file in TOML. You can start from
+[config.example.toml](../deploy/config.example.toml), which has comments. A duration is a text such
+as `"500ms"`, `"10s"`, `"10min"`, `"1.5h"` or `"1d"`. A relative path starts at the directory of the
+configuration file. These commands help to write the file:
+
+- `edge-tvbo check my.toml` reports every error in the file, with its line. It also warns of each
+  setting that has no effect because of other settings; the daemon logs the same warnings.
+- `edge-tvbo config explain` prints the settings on this page.
+- `edge-tvbo schema` prints a JSON Schema, with which an editor can complete and check settings.
 
 Environment variables override the file: `EDGE_TVBO__MQTT__HOST=broker.lan` sets `host` of
 `[mqtt]`. Any text in the file may contain environment variables:
 
-- `${{BROKER}}` is replaced by the value of the variable `BROKER`. If the variable is not set, this
-  is an error.
-- `${{BROKER:-broker.lan}}` is replaced by `broker.lan` if the variable is not set.
-- `${{BROKER:?set it in my.env}}` is an error if the variable is not set or is empty. The error
-  contains the text `set it in my.env`.
-- `$${{` is replaced by the characters `${{` themselves, which a password may contain. Any other
-  `${{` is an error.
+- `${{BROKER}}` is replaced by the value of the variable `BROKER`. If the variable is not set,
+  `${{BROKER}}` is an error.
+- `${{BROKER:-broker.lan}}` is replaced by the value of `BROKER`, or by `broker.lan` if the variable
+  is not set.
+- `${{BROKER:?set it in my.env}}` is an error if the variable `BROKER` is not set or is empty. The
+  error contains the text `set it in my.env`.
+- `$${{` is replaced by the characters `${{`, which a password may contain. Any other `${{` is an
+  error.
 
 {settings}
 
 ## Policies and their parameters
 
-The `name` in `[fields.<name>.policy]` is one of the following policies. [policies.md](policies.md)
-says which one to use when. Every policy also has the parameter `seed`. Papers in brackets, such as
-[ET], are listed in [references.md](references.md).
+The setting `name` in `[fields.<name>.policy]` is one of the following policies.
+[policies.md](policies.md) says when to use which policy. Every policy also has the parameter
+`seed`. [references.md](references.md) lists the papers in brackets, such as [ET].
 
 {policies}
 

@@ -108,7 +108,7 @@ def experiment(
     "--epsilon-range",
     nargs=2,
     type=NumberRange(0, 1, example=0.03),
-    help="Lower and upper bound of ε, the share that --epsilon sets.",
+    help="Lowest and highest value of ε, if the share that changes is not known exactly.",
 )
 @click.option(
     "--variation",
@@ -142,7 +142,8 @@ def experiment(
 def bound(noise: float, as_json: bool, **options: Any) -> None:
     """Print theoretical bounds for a recording.
 
-    The theorems of the papers give block lengths, the best β and bounds on the regret.
+    The bounds follow from theorems of the papers. The command also prints the best β, which is the
+    exploration weight, and the block lengths, which are numbers of intervals between two resets.
     """
     from edge_tvbo.messages.formatting import text_table
     from edge_tvbo.theory import summary

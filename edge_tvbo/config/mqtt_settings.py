@@ -38,7 +38,7 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
         Path | None,
         Meta(
             description="A file with the certificate of the CA that signed the broker's"
-            " certificate, in PEM format. Without it, the CAs of this system are trusted.",
+            " certificate, in PEM format. Without this file, the CAs of this system are trusted.",
             extra=SECRET_FILE,
         ),
     ] = None
@@ -158,9 +158,9 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
             " sensor because of its energy budgets and batteries.",
             extra=duration(
                 "1s",
-                default="3 times the longest interval, at least 1min. Fields with interval"
-                ' "on-reading", with a mode other than "live" or with an energy budget are then'
-                " ignored; if all fields are ignored, there is no limit",
+                default="3 times the longest interval, at least 1min. Only fields with the mode"
+                ' "live", a fixed interval and no energy budget count; without such a field, there'
+                " is no limit",
             ),
         ),
     ] = None

@@ -166,15 +166,15 @@ class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             description="How often the state is stored. The state is also stored when the daemon"
             " stops, a few times after a start, and when the replies of a field with interval"
-            ' "on-reading" become much faster. If the state has more than 256 KiB, only the'
-            " readings and other events are stored this often. The whole state is then stored less"
-            " often: 6 times this duration passes for each 256 KiB of the state, but usually at"
-            " most a day. If there are very many events, this duration passes only once for each"
-            " 256 KiB. The daemon logs both times. For example, the whole state of 46 sensors with"
-            " the policy `auto` is stored every 6 hours, so 3 MiB are written in a day, and 5 MiB"
-            " if each sensor reports every 31 s. With the default, at most 48 MiB are written in a"
-            " day. After a kill or a power cut, the models lack the readings that arrived after the"
-            " last write.",
+            ' "on-reading" become much faster. After a kill or a power cut, the models lack the'
+            " readings that arrived after the state was last stored. If the state has more than"
+            " 256 KiB, only the new readings and other events are stored this often. The whole"
+            " state is then stored after 6 times this duration for each 256 KiB of the state, but"
+            " usually at least once a day; if there are very many events, after this duration for"
+            " each 256 KiB. The log states these times. For example, the whole state"
+            " of 46 sensors with the policy `auto` is stored every 6 hours, so 3 MiB are written in"
+            " a day, and 5 MiB if each sensor reports every 31 s. With the default, at most 48 MiB"
+            " are written in a day.",
             extra=duration("1s", "1d"),
         ),
     ] = 900.0

@@ -19,9 +19,10 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
     """Learns the level and the season of each sensor, and how much the field varies.
 
     The glossary explains these terms. The policy needs neither a rate of change nor reset times. If
-    there are recorded training days, the policy first learns the courses, the correlations and the
-    rates of change from these days. With more than 500 sensors, the model has low rank. For a field
-    without a structural model, the policy uses a mixture of static and changing models.
+    there are recorded training days, the policy first learns the course of each sensor, the
+    correlations and the rates of change from these days. With more than 500 sensors, the model is a
+    low-rank approximation. For a field without a structural model, the policy uses a mixture of
+    static and changing models.
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.auto:make_auto"
@@ -30,16 +31,16 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
         Probability,
         Meta(
             description="Probability that the event trigger resets a static model although the "
-            "field did not change. In a configuration, this probability is used only with "
+            "field did not change. In a configuration, `delta_b` has an effect only with "
             'length_scale = "learned".'
         ),
     ] = 0.1
     length_scale: Annotated[
         Literal["learned"] | None,
         Meta(
-            description="Whether the length scale is learned too. A policy that learns the length "
-            "scale needs sensor positions, and accepts at most 500 sensors. It uses only the "
-            "variance of the trained model, and neither the kernel nor the course."
+            description='Set "learned" if the policy has to learn the length scale from the '
+            "readings. The policy then needs sensor positions, and accepts at most 500 sensors. Of "
+            "a trained model, the policy then uses the variance, but not the kernel or the course."
         ),
     ] = None
     beta: Annotated[
@@ -72,8 +73,8 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
 class KalmanUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="kalman-ucb"):
     """The textbook baseline: each sensor's mean by time of day, plus a Kalman filter.
 
-    The Kalman filter estimates the deviations from the mean. Without training days, the mean is
-    constant.
+    The Kalman filter estimates how far the values deviate from the means. Without training days,
+    each mean is constant.
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.kalman_ucb:make_kalman_ucb"

@@ -235,8 +235,8 @@ class TtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="ttv-gp-uc
     rho: Annotated[
         Positive,
         Meta(
-            description="Duration of the transition, in intervals. In 4 · rho intervals, the share "
-            "of the new field grows from 12 % to 88 %."
+            description="Time scale of the transition, in intervals. In 4 · rho intervals, the "
+            "share of the new field grows from 12 % to 88 %."
         ),
     ] = 20.0
     window: FitWindow = None

@@ -54,9 +54,9 @@ FailureProbability = Annotated[
 GrowthExponent = Annotated[
     Exponent,
     Meta(
-        description="Exponent a in g(t) = max(t0, t^a). The shortest length scale considered in "
-        "interval t is the longest one divided by g(t). t0 is chosen so that there are "
-        "five candidate length scales at the start."
+        description="Exponent a in g(t) = max(t0, t^a). In interval t, the shortest length scale "
+        "considered is the longest one divided by g(t). The constant t0 is chosen so that there "
+        "are five candidate length scales at the start."
     ),
 ]
 NormGrowth = Annotated[
@@ -85,9 +85,10 @@ OptionalHyperPrior = Annotated[
 RegressionBeta = Annotated[
     BetaValue | None,
     Meta(
-        description=f"{BETA_HELP} If `beta` is not set, the agnostic width is used: "
-        "B + σ √(2(γ + 1 + ln 1/δ)), with the bound B on the norm, the standard deviation σ of the "
-        "noise, the information gain γ, and δ = `delta` ([LB] theorem 2.1)."
+        description=f"{BETA_HELP} If `beta` is not set, the width is B + σ √(2(γ + 1 + ln 1/δ)), "
+        "with the bound B on the norm, the standard deviation σ of the noise, the information gain "
+        "γ of the readings, and δ = `delta` ([LB] theorem 2.1). This width is called the agnostic "
+        "width."
     ),
 ]
 

@@ -46,31 +46,32 @@ Beta = Annotated[BetaValue, Meta(description=BETA_HELP)]
 BetaOrAgnostic = Annotated[
     BetaValue | None,
     Meta(
-        description=f"{BETA_HELP} If `beta` is not set, the agnostic width is used: "
-        "1 + σ √(2(γ + 1 + ln 10)), with the standard deviation σ of the noise and the "
-        "information gain γ."
+        description=f"{BETA_HELP} If `beta` is not set, the width is 1 + σ √(2(γ + 1 + ln 10)), "
+        "with the standard deviation σ of the noise and the information gain γ of the readings. "
+        "This width is called the agnostic width."
     ),
 ]
 WINDOW_COST = (
-    "The processor time of a restart of the daemon grows with the cube of `window`. A restart with "
-    "4096 readings takes 3 s on a PC, and longer on a gateway. A restart needs 0.4 GB of memory "
-    "with 4096 readings, and 0.1 GB with 2048 readings. With some policies, the processor time of "
-    "each interval grows with the cube of `window`, too. With the other policies, one of every "
+    "After a restart of the daemon, the model is computed again from these readings. The processor "
+    "time of a restart grows with the cube of `window`: 4096 readings take 3 s on a PC, and longer "
+    "on a gateway. They need 0.4 GB of memory; 2048 readings need 0.1 GB. With some policies, the "
+    "time of each interval grows with the cube of `window`, too. With the others, one of every "
     "`window` intervals takes as long as a restart."
 )
 Window = Annotated[
     WindowLength | None,
     Meta(
         description="Number of newest readings that the model keeps. If no number is set, the "
-        f"model keeps all readings, or 256 in a continuous domain (`BoxField`). {WINDOW_COST}"
+        "model keeps all readings (in a continuous domain, `BoxField`: the newest 256). "
+        f"{WINDOW_COST}"
     ),
 ]
 FitWindow = Annotated[
     WindowLength | None,
     Meta(
         description="Number of newest readings that the model keeps. If no number is set, a model "
-        "with a fitted parameter keeps 200 readings. Any other model then keeps all readings, or "
-        f"256 readings in a continuous domain (`BoxField`). {WINDOW_COST}"
+        "with a fitted parameter keeps 200 readings, and any other model keeps all readings (in a "
+        f"continuous domain, `BoxField`: 256). {WINDOW_COST}"
     ),
 ]
 KeptReadings = Annotated[

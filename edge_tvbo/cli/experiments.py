@@ -108,7 +108,7 @@ def experiment(
     "--epsilon-range",
     nargs=2,
     type=NumberRange(0, 1, example=0.03),
-    help="Lowest and highest value of ε, if the share that changes is not known exactly.",
+    help="Lowest and highest possible ε, for the bounds of [ET]; by default, both are --epsilon.",
 )
 @click.option(
     "--variation",

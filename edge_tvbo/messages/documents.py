@@ -214,9 +214,9 @@ class Health(msgspec.Struct, frozen=True):
     network corrects it later. On a network without a time server, `clock_synced` stays false, even
     if a real-time clock keeps the wall clock right.
 
-    A reading that is dated in the future is not rejected while `clock_synced` is false, but only in
-    the first hour after the start of the daemon. A reading without a time is recorded with a wrong
-    date until the wall clock is right.
+    In the first hour after the start of the daemon, a reading that is dated in the future is
+    accepted while `clock_synced` is false. A reading without a time is recorded with a wrong date
+    until the wall clock is right.
 
     If systemd-timesyncd is not running (for example, in a container, or if chrony is used), the
     daemon does not know whether the wall clock is synchronised. So `clock_synced` can be true while

@@ -171,8 +171,8 @@ class EnergyState(msgspec.Struct, frozen=True):
     """Energy spent on the activations of one field."""
 
     unit: str  # unit of the energy, such as "J"
-    spent: float  # energy spent in the last period (the setting `period` of `energy`), in `unit`
-    left: float | None  # remaining budget of the field, in `unit`; None if there is no budget
+    spent: float  # energy spent in the last period, in `unit`
+    left: float | None  # remaining budget of the field, in `unit`; None if it has no budget
     saved: int  # number of intervals in which no sensor was activated, to save energy
     exhausted: int  # number of sensors whose own budget does not allow another activation
     low_battery: list[str]  # sensors that are not activated because of their batteries

@@ -63,7 +63,10 @@ class _Interval(WholeNumberRange):
 @click.command(context_settings={"ignore_unknown_options": True})  # such as -2
 @click.argument("config", type=CONFIG_FILE, callback=_file)
 @click.argument("interval", type=_Interval(-(2**53), 2**53, example=-1), required=False)
-@click.option("--field", help="Name of a field; by default all.")
+@click.option(
+    "--field",
+    help="Name of a field; by default all. Needed with INTERVAL if there are several fields.",
+)
 @json_option
 def why(config: Path, interval: int | None, field: str | None, as_json: bool) -> None:
     """Explain the decision of an interval.
@@ -76,6 +79,7 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     """
     from edge_tvbo.control import history_text
 
+    now = time.time()  # before the newest decision is read, so that its interval is still running
     settings = settings_of(config)
     fields = _fields(settings, field)
     if interval is not None and len(fields) > 1:
@@ -96,8 +100,10 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
             click.echo(
                 f"The broker has no decision of {each.field}; the newest stored decision is:"
             )
-        names = settings.fields[each.field].sensor_names
-        click.echo("\n".join(map(printable, history_text.describe(each, time.time(), names))))
+        own = settings.fields[each.field]
+        names, interval_s = own.sensor_names, own.interval_s or 0.0
+        for line in history_text.describe(each, now, names, interval_s):
+            click.echo(printable(line))
         if interval is None and _is_paused(retained(), each.field):
             topic = f"edge_tvbo/{settings.instance}/cmd/resume"
             click.echo(f"The field {each.field} is paused; a message on {topic} resumes it.")

@@ -33,12 +33,14 @@ UNUSED: Mapping[Unused | None, str] = {
 }
 
 
-def describe(entry: HistoryEntry, now: float, names: Mapping[str, str] = NO_NAMES) -> Iterator[str]:
+def describe(
+    entry: HistoryEntry, now: float, names: Mapping[str, str] = NO_NAMES, interval_s: float = 0.0
+) -> Iterator[str]:
     """Yield the lines that describe a history entry in full.
 
-    `now` is the present time, in s since 1970. If the end of the interval is not stored and the
-    deadline of the reply is after `now`, the text says that the daemon waits for the reply. `names`
-    maps the ids of sensors to their display names, if these differ from the ids.
+    `now` is the present time, in s since 1970. `names` maps the ids of sensors to their display
+    names, if these differ from the ids. `interval_s` is the length of an interval; 0 if the
+    interval ends with the reply. The text of a running interval says that it is still running.
     """
     decision = entry.decision
     yield f"{entry.field}, interval {decision.interval}, {decision.at}: {decision.text}"
@@ -50,7 +52,7 @@ def describe(entry: HistoryEntry, now: float, names: Mapping[str, str] = NO_NAME
     if decision.earlier or entry.earlier:
         yield f"{activated.capitalize()} earlier in the same interval:"
         yield from (f"  - {each}" for each in _earlier(entry, names))
-    yield _ending(entry, now)
+    yield _ending(entry, now, interval_s)
     yield from (f"  - {each.at} {each.event}: {each.text}" for each in entry.notices)
 
 
@@ -128,15 +130,23 @@ def _short_ending(decision: Decision, record: Record, unit: str) -> str:
     return f"{replied} {value}{unit}{unused}{', reset' if record.reset else ''}"
 
 
-def _ending(entry: HistoryEntry, now: float) -> str:
+def _end(decision: Decision, interval_s: float) -> float:
+    """Return the end of the interval, in s since 1970, or the deadline of the reply if later."""
+    began, deadline = map(datetime.fromisoformat, (decision.at, decision.expires_at))
+    return max(began.timestamp() + interval_s, deadline.timestamp())
+
+
+def _ending(entry: HistoryEntry, now: float, interval_s: float) -> str:
     decision, record, unit = entry.decision, entry.record, _unit(entry)
     if record is None:
         if decision.reason is Reason.SAVED:
             return "Without an activation, no reply was expected."
+        if now < _end(decision, interval_s):
+            text = "The interval is still running; its end is not in the history yet."
+            counts = f" A reply counts until {decision.expires_at}."
+            return text if decision.recommended else text + counts
         if decision.recommended:
             return "The sensor was recommended; no reading of the sensor in this interval is known."
-        if now < datetime.fromisoformat(decision.expires_at).timestamp():
-            return f"The daemon waits for the reply until {decision.expires_at}."
         return (
             "The end of the interval is not in the history yet, no history is stored (the setting"
             " state.history), or the daemon was killed before the interval ended."

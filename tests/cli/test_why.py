@@ -284,7 +284,6 @@ def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     assert "The sensor timed out: there was no reply by 2026-11-21T00:00:07Z." in words(
         record=missed
     )
-    assert "The daemon waits for the reply until" in words(record=None)
     late = "\n".join(history_text.describe(history_entry(7, ended=False), 2e9))
     assert "The end of the interval is not in the history yet" in late
     assert "no history is stored (the setting state.history)" in late
@@ -298,6 +297,32 @@ def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     assert "Activated earlier in the same interval:\n  - mote-7: again; timed out\n" in text
     notice = Notice("sensor-lost", "2026-11-21T00:00:07Z", "mote-1 did not reply in time")
     assert "  - 2026-11-21T00:00:07Z sensor-lost: mote-1" in words(notices=(notice,))
+
+
+@pytest.mark.parametrize("after_s", [1.0, 60.0])
+def test_why_says_that_an_interval_is_still_running(after_s):
+    """Even after the deadline of the reply, the end of the interval is not in the history yet."""
+    entry = history_entry(7, ended=False)
+    now = datetime.fromisoformat(entry.decision.at).timestamp() + after_s
+    end = "The interval is still running; its end is not in the history yet."
+
+    *_, activated = history_text.describe(entry, now, interval_s=600.0)
+    recommended = REPLACE(entry, decision=REPLACE(entry.decision, recommended=True))
+    *_, advised = history_text.describe(recommended, now, interval_s=600.0)
+
+    assert activated == f"{end} A reply counts until {entry.decision.expires_at}."
+    assert advised == end
+
+
+def test_why_says_that_the_newest_interval_is_still_running(made, monkeypatch):
+    entry = history_entry(7, ended=False)
+    config = made([entry])  # its intervals last 10 minutes
+    start = datetime.fromisoformat(entry.decision.at).timestamp()
+    for after_s, runs in ((599.0, True), (601.0, False)):
+        monkeypatch.setattr("time.time", lambda after_s=after_s: start + after_s)
+        text = said("why", config, "-1")[1]
+        assert ("The interval is still running" in text) is runs
+        assert ("no history is stored" in text) is not runs
 
 
 def test_why_shows_a_reply_in_full_if_the_estimate_is_nearly_exact():
@@ -321,12 +346,12 @@ def test_why_compares_no_reply_with_an_estimate_of_a_policy_without_a_model():
 def test_why_says_that_a_sensor_was_recommended_where_no_command_was_sent():
     entry = history_entry(7)
     advised = REPLACE(entry, decision=REPLACE(entry.decision, recommended=True))
-    waiting = "\n".join(history_text.describe(REPLACE(advised, record=None), 0.0))
+    unknown = "\n".join(history_text.describe(REPLACE(advised, record=None), 2e9))
     ending = "The sensor was recommended; no reading of the sensor in this interval is known."
-    assert ending in waiting
+    assert ending in unknown
     reported = "\n".join(history_text.describe(REPLACE(advised, record=ENDED), 0.0))
     assert "The sensor reported 24.905 °C" in reported
-    for text in (waiting, reported):
+    for text in (unknown, reported):
         assert "activated" not in text and "waits" not in text
     assert "reported 24.905 °C" in history_text.one_line(REPLACE(advised, record=ENDED))
 

@@ -8,6 +8,7 @@ from edge_tvbo.messages.commands import Ending, Record, Unused
 from edge_tvbo.messages.documents import Decision, FieldHealth, Reason
 from edge_tvbo.messages.formatting import counted, named, significant
 from edge_tvbo.messages.history import HistoryEntry
+from edge_tvbo.policy.registry import find_settings_class
 
 NO_NAMES: Mapping[str, str] = {}
 REPLY_DIGITS = 7  # significant digits of a reply that is shown in full
@@ -89,12 +90,13 @@ def _reason_text(decision: Decision) -> str:
 def _has_model(decision: Decision) -> bool:
     """Return whether a decision in the history was made with estimates of a model.
 
-    If a command requested the sensor, or no sensor was activated to save energy, the text of the
-    decision has an estimate only if there is a model.
+    A policy of a package that is no longer installed counts as a policy with a model, unless the
+    text of the decision says otherwise.
     """
-    if decision.reason in (Reason.ASKED, Reason.SAVED):
-        return "±" in decision.text
-    return not decision.text.endswith(WITHOUT_MODEL)
+    if decision.text.endswith(WITHOUT_MODEL):
+        return False
+    kind = find_settings_class(decision.policy)
+    return kind is None or kind.has_model
 
 
 def _model_text(decision: Decision) -> str:

@@ -392,7 +392,8 @@ def test_why_mentions_the_model_of_a_requested_sensor_only_if_there_is_one(polic
     assert (f"The model of {policy} had " in text) is has_model
     reply = "replied 21.3 °C, 1.3 °C from the estimate" if has_model else "replied 21.28 °C."
     assert f"The sensor {reply}" in text
-    saved = REPLACE(selected.decision, reason=Reason.SAVED)
+    text = "room at 21 ± 1 °C: not activated, to save energy"  # with the sensor's display name
+    saved = REPLACE(selected.decision, reason=Reason.SAVED, text=text)
     lines = history_text.describe(HistoryEntry("lab", saved), 61.0)
     assert (f"The model of {policy} had " in "\n".join(lines)) is has_model
 

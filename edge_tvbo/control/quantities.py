@@ -34,6 +34,8 @@ class Quantities:
     >>> celsius = Quantities(SensorField(("a",), [[4.0]], 0.01, unit="°C", scale=4.0))
     >>> celsius.estimate(celsius.figures(-0.005, 0.4))
     '0.0 ± 1.6 °C'
+    >>> celsius.estimate(celsius.figures(1.0, 0.0001))
+    '4.00 ± <0.01 °C'
     """
 
     def __init__(self, field: SensorField) -> None:
@@ -72,10 +74,12 @@ class Quantities:
         """Return an estimated quantity as text: mean ± standard deviation.
 
         Both numbers have the same number of decimals: enough to show two significant digits of the
-        standard deviation, but at most as many as `field_decimals` returns.
+        standard deviation, but at most as many as `field_decimals` returns. If these do not suffice
+        for the standard deviation, the text says that it is below the last digit, as in `<0.01`.
         """
         digits = figures.digits
-        return f"{_fixed(figures.mean, digits)} ± {_fixed(figures.std, digits)}{self._unit}"
+        std = _fixed(figures.std, digits) if figures.std > 0.0 else f"<{10.0**-digits:.{digits}f}"
+        return f"{_fixed(figures.mean, digits)} ± {std}{self._unit}"
 
     def bound(self, value: float, figures: Figures) -> str:
         """Return a quantity's confidence bound, `value`, as text with the decimals of `figures`."""

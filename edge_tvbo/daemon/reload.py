@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from edge_tvbo.config.changes import changes
 from edge_tvbo.config.errors import ConfigErrors
 from edge_tvbo.daemon.daemon import Daemon
 from edge_tvbo.daemon.restored_controller import log_removed, restore_controller
@@ -44,6 +45,7 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
     successor.restore_decisions()
     successor.surroundings.rejection_log.reset()
     successor.link.take_over(daemon.link)
+    _log_changes(daemon, successor)
     text = f"done; the fields are {', '.join(successor.controllers)}"
     log.info("reload: %s", text)
     clock = daemon.surroundings.clock
@@ -70,6 +72,14 @@ def transfer_state(name: str, daemon: Daemon, successor: Daemon) -> None:
     reply = daemon.scheduler.awaited_reply(name)
     waits = continues and controller.keeps_waiting
     successor.scheduler.resume(name, begins_in, reply if waits else None)
+
+
+def _log_changes(daemon: Daemon, successor: Daemon) -> None:
+    """Log which settings and sensors the reload has changed, in one line for each field."""
+    for text in changes(daemon.settings, successor.settings):
+        log.info("reload: %s", text)
+    if daemon.settings == successor.settings:
+        log.info("reload: no setting has changed; the files that the settings name are read again")
 
 
 def _log_left_databases(daemon: Daemon, successor: Daemon) -> None:

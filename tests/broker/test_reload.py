@@ -35,6 +35,16 @@ def test_the_count_of_written_bytes_continues_after_a_reload(gateway):
     assert 0 < before < after < written(gateway, 3)
 
 
+def test_a_reload_logs_which_settings_it_changes(gateway):
+    gateway.start()
+    gateway.wait_for_log("ready")
+    gateway.process.send_signal(SIGHUP)
+    gateway.wait_for_log("reload: no setting has changed", "reload: done")
+    gateway.configure(extra="[fields.lab.alert]\nthreshold = 30\n")
+    gateway.process.send_signal(SIGHUP)
+    gateway.wait_for_log("reload: the field lab: changed settings: alert")
+
+
 def test_notices_that_wait_for_the_broker_are_published_after_reloads(gateway, broker, peer):
     """The alert begins while the broker is away."""
     reader = peer(broker.port, "edge_tvbo/k/event", "edge_tvbo/k/lab/event")

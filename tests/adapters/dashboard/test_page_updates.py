@@ -41,6 +41,7 @@ CHANGES = {  # of the fields that differ from the others, each for one test
         ("alert = { threshold = 40.0, hysteresis = 0.5 }\n", ""),
     ],
     "no_alert": [("alert = { threshold = 40.0, hysteresis = 0.5 }\n", "")],
+    "former_alert": [],
     "no_model": [('{ name = "et-gp-ucb", n_upper = 15 }', '{ name = "random" }')],
     "hourly": [('interval = "1s"', 'interval = "60min"')],
 }
@@ -313,8 +314,11 @@ def alert_over(at):
     }  # fmt: skip
 
 
-def test_an_alert_that_a_reload_of_the_daemon_has_added_is_shown(page, quiet, peer, broker):
-    """The dashboard has read the configuration when it started, before the alert was added."""
+@pytest.mark.parametrize("field", ["no_alert", "former_alert"])
+def test_an_alert_is_shown_until_a_reload_of_the_daemon_removes_it(
+    field, page, quiet, peer, broker
+):
+    """The dashboard has read the configuration when it started, before the alert was changed."""
     client = peer(broker.port, f"{BASE}/none")
     active = alert_over(AT) | {"active": True, "threshold": 24.2, "text": "node-1 is too hot"}
     for level, document in (
@@ -322,12 +326,12 @@ def test_an_alert_that_a_reload_of_the_daemon_has_added_is_shown(page, quiet, pe
         ("posterior", posterior(0, AT, 24.0)),
         ("alert", active),
     ):
-        client.publish(f"{BASE}/no_alert/{level}", json.dumps(document), retain=True)
-    page.open(f"{quiet.address}#field=no_alert")
+        client.publish(f"{BASE}/{field}/{level}", json.dumps(document), retain=True)
+    page.open(f"{quiet.address}#field={field}")
     page.wait_for_text("alert", "node-1 is too hot")
     label = "return document.querySelector('#course .threshold-label')?.textContent ?? ''"
     wait_for(lambda: "24.2" in page.script(label))
-    client.publish(f"{BASE}/no_alert/alert", "", retain=True)  # the alert was removed
+    client.publish(f"{BASE}/{field}/alert", "", retain=True)  # the alert was removed
     wait_for(lambda: page.script("return document.getElementById('alert').hidden"))
     wait_for(lambda: page.script(label) == "")
 

@@ -25,7 +25,7 @@ export function liveSnapshot(field, data, connections, now) {
   for (const id of health?.energy?.low_battery ?? []) snapshot.sensor(id).lowBattery = true;
   const hotspot = data.hotspot?.sensor ?? snapshot.hotspot;
   const alert = data.alert?.active ? data.alert : null;
-  const threshold = data.alert?.threshold ?? field.threshold; // a command or a reload of the daemon may have set another
+  const threshold = data.alert?.threshold ?? null; // not that of `field`: a command or a reload of the daemon may have changed it
   if (alert) for (const id of sensorsBeyond(alert, snapshot)) snapshot.sensor(id).beyond = true;
   const alertOver = data.alert?.active === false && data.alert.since ? Date.parse(data.alert.since) : null;
   return Object.assign(snapshot, { live: true, paused: Boolean(health?.paused), hotspot, alert, alertOver, threshold, notices: data.notices });

@@ -221,12 +221,12 @@ class EnergyBudget:
 
     def status(self, sensors: tuple[str, ...]) -> EnergyState:
         """Return the spent and the remaining energy of the field, for the health document."""
-        left = np.maximum(self._left(), 0.0)
+        left = max(0.0, self._left().item(-1))
         spent = self._spent.sum(axis=0)
         return EnergyState(
             unit=self._budgets.unit,
             spent=round(float(spent[-1]), 6),
-            left=None if left[-1] == inf else round(float(left[-1]), 6),
+            left=round(left, 6) if left < inf and self._budgets.charges else None,
             saved=self._saved,
             exhausted=int(np.count_nonzero(self._costs > self._spendable()[:-1])),
             low_battery=[sensors[arm] for arm in np.flatnonzero(self._low())],
@@ -250,12 +250,14 @@ class EnergyBudget:
                 shortages[arm] = FieldOutOfEnergy(cost, left.item(-1), unit)
         return shortages
 
-    def fact(self) -> EnergyFact:
-        """Return the remaining energy, for the texts on decisions.
+    def fact(self) -> EnergyFact | None:
+        """Return the remaining energy, for the texts on decisions; None in the mode "advise".
 
         If the field has a budget, return the energy that is left of this budget. Otherwise, return
         the number of sensors whose budget and battery allow an activation.
         """
+        if not self._budgets.charges:
+            return None
         left = np.maximum(self._left(), 0.0)
         if left[-1] < inf:
             return FieldEnergyLeft(float(left[-1]), float(self._limits[-1]), self._budgets.unit)

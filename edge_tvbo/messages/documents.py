@@ -172,7 +172,7 @@ class EnergyState(msgspec.Struct, frozen=True):
 
     unit: str  # unit of the energy, such as "J"
     spent: float  # energy spent in the last period, in `unit`
-    left: float | None  # remaining budget of the field, in `unit`; None if it has no budget
+    left: float | None  # remaining field budget, in `unit`; None without one, or in `advise` mode
     saved: int  # number of intervals in which no sensor was activated, to save energy
     exhausted: int  # number of sensors whose own budget does not allow another activation
     low_battery: list[str]  # sensors that are not activated because of their batteries

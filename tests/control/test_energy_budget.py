@@ -332,10 +332,12 @@ def test_energy_that_was_spent_before_a_change_to_advise_withholds_no_recommenda
     reasons = [begin(advises, n)[1].reason for n in range(1, 9)]
     assert Reason.SAVED not in reasons
     assert advises.energy_shortage("a") is None
+    assert advises.health().energy.left is None  # nothing is charged, so no budget runs out
+    assert not any("J left" in each or "energy" in each for each in begin(advises, 9)[1].factors)
     after = controller_of(budgets)
     after.restore(advises.snapshot())
     assert after.health().energy.spent == spent
-    assert begin(after, 9)[1].reason is Reason.SAVED
+    assert begin(after, 10)[1].reason is Reason.SAVED
 
 
 @pytest.mark.parametrize("recommends", [False, True])

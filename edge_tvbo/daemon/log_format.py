@@ -98,7 +98,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a log record as one line of text, with time and level."""
-        return f"{rfc3339(round(record.created, 3))} {record.levelname} {_message(self, record)}"
+        return f"{_time(record)} {record.levelname} {_message(self, record)}"
 
 
 class JournaldFormatter(logging.Formatter):
@@ -121,7 +121,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return a log record as a JSON object on one line."""
         document: dict[str, Any] = {
-            "at": rfc3339(round(record.created, 3)),
+            "at": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -176,6 +176,12 @@ class RepeatFilter(logging.Filter):
             times = "once" if repeats == 1 else f"{repeats} times"
             record.msg, record.args = f"{text} (repeated {times})", None
         return True
+
+
+def _time(record: logging.LogRecord) -> str:
+    """Return the time of a log record, always with milliseconds, so that the lines are aligned."""
+    text = rfc3339(round(record.created, 3))
+    return text if "." in text else text.replace("Z", ".000Z")
 
 
 def _message(form: logging.Formatter, record: logging.LogRecord) -> str:

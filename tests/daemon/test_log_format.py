@@ -151,6 +151,13 @@ def test_text_has_time_level_and_message():
     assert TextFormatter().format(record("heat: a")) == "2004-03-07T08:00:00.250Z WARNING heat: a"
 
 
+def test_a_time_of_a_whole_second_has_milliseconds_as_well():
+    made = record("stopped")
+    made.created = 1078646400.0001
+    assert TextFormatter().format(made) == "2004-03-07T08:00:00.000Z WARNING stopped"
+    assert json.loads(JsonFormatter().format(made))["at"] == "2004-03-07T08:00:00.000Z"
+
+
 def test_journald_receives_the_urgency_and_not_the_time():
     assert JournaldFormatter().format(record("heat: a")) == "<4>heat: a"
     assert JournaldFormatter().format(record("heat: a", logging.ERROR)) == "<3>heat: a"

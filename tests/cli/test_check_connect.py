@@ -16,6 +16,7 @@ from edge_tvbo_adapters.simulation import local_broker
 from support.mosquitto import TIMEOUT_S, write_passwords
 from support.paths import DEPLOY
 from support.ports import free_port
+from support.settings import VERSION
 
 from edge_tvbo.cli import main
 from edge_tvbo.cli.settings import settings_of
@@ -354,16 +355,26 @@ topic read homeassistant/status
 """
 
 
+READWRITE = f"allow `topic readwrite {DISCOVERY}` in the broker's ACL"
+
+
 @pytest.mark.parametrize(
-    ("rule", "status", "text"),
+    ("rights", "version", "status", "text"),
     [
-        (f"topic readwrite {DISCOVERY}", 0, f"messages on {DISCOVERY} arrive"),
-        (f"topic read {DISCOVERY}", 1, f"allow `topic readwrite {DISCOVERY}` in the broker's ACL"),
-        (f"topic write {DISCOVERY}", 1, f"allow `topic readwrite {DISCOVERY}` in the broker's ACL"),
+        ("readwrite", "3.1.1", 0, f"messages on {DISCOVERY} arrive"),
+        ("read", "3.1.1", 1, READWRITE),
+        ("write", "3.1.1", 1, "or this login cannot read the topic"),
+        ("readwrite", "5", 0, f"messages on {DISCOVERY} arrive"),
+        ("read", "5", 1, f"refuses a message on {DISCOVERY} (Not authorized); {READWRITE}"),
+        ("write", "5", 0, f"accepts messages on {DISCOVERY}; this login cannot read the topic"),
     ],
 )
-def test_the_topic_of_the_discovery_message_is_tested(mosquitto, tmp_path, rule, status, text):
-    (tmp_path / "acl").write_text(f"{RULES}{rule}\n")
+def test_the_topic_of_the_discovery_message_is_tested(
+    mosquitto, tmp_path, monkeypatch, rights, version, status, text
+):
+    """In MQTT 3.1.1, the broker does not say whether it refuses a message."""
+    monkeypatch.setenv(VERSION, version)
+    (tmp_path / "acl").write_text(f"{RULES}topic {rights} {DISCOVERY}\n")
     broker = mosquitto(f"allow_anonymous true\nacl_file {tmp_path}/acl\n")
     broker.start()
 

@@ -390,7 +390,10 @@ def _publish(session: ShortSession, observed: Observed) -> Iterator[CheckResult]
 
 
 def _publish_discovery(session: ShortSession, topic: str, observed: Observed) -> CheckResult:
-    """Publish a message on the topic of the discovery message; return whether it comes back.
+    """Publish a message on the topic of the discovery message; return whether it is allowed.
+
+    The message comes back only if the login can also read the topic. Otherwise, only an MQTT 5
+    broker says whether it accepts the message.
 
     Home Assistant receives this message, too. If the broker retains a discovery message, its copy
     is published, because Home Assistant ignores a message that changes nothing. Otherwise, the
@@ -405,10 +408,20 @@ def _publish_discovery(session: ShortSession, topic: str, observed: Observed) ->
     session.listen(until, lambda: observed.discovery_echo == payload)
     if observed.discovery_echo == payload:
         return CheckResult(True, f"messages on {topic} arrive")
-    text = (
-        f"a message on {topic} does not come back; allow `topic readwrite {topic}` in the broker's "
-        "ACL, or delete [homeassistant] from the configuration"
-    )
+    fix = f"allow `topic readwrite {topic}` in the broker's ACL"
+    if session.reports_refusals and not session.why_refused:
+        text = (
+            f"the broker accepts messages on {topic}; this login cannot read the topic, so "
+            f"obsolete entities may stay in Home Assistant; if they do, {fix}"
+        )
+        return CheckResult(True, text)
+    fix += ", or delete [homeassistant] from the configuration"
+    text = f"the broker refuses a message on {topic} ({session.why_refused}); {fix}"
+    if not session.why_refused:
+        text = (
+            f"a message on {topic} does not come back: the broker refuses it, or this login cannot "
+            f"read the topic; {fix}; to see which it is, check with EDGE_TVBO__MQTT__VERSION=5"
+        )
     return CheckResult(False, text, Code.FORBIDDEN)
 
 

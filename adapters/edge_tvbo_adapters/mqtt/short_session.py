@@ -24,6 +24,7 @@ from edge_tvbo_adapters.mqtt.connection_problems import (
 )
 from edge_tvbo_adapters.mqtt.session import Session, SessionState
 from edge_tvbo_adapters.mqtt.topics import MAX_TOPIC_LENGTH, default_client_id
+from edge_tvbo_adapters.mqtt.versions import NEW
 
 ANSWER_TIMEOUT_S = 10.0  # longest wait for the connection, and for each answer of the broker
 MAX_WAIT_S = 0.1  # longest wait between two checks of the time
@@ -45,6 +46,11 @@ class ShortSession:
         The longest wait for the connection, and for each answer of the broker.
     will : Will, optional
         The retained message that the broker publishes when the session breaks.
+
+    Attributes
+    ----------
+    why_refused : str
+        Why the broker refused the last publication; "" if the broker did not say that it did.
     """
 
     def __init__(
@@ -69,12 +75,18 @@ class ShortSession:
         )
         self._acknowledged: set[int] = set()
         self._accepted = False
+        self.why_refused = ""
         try:
             self._wait(lambda: self._session.state is SessionState.CONNECTED)
             self._accepted = True
         except BaseException:
             self._session.close()
             raise
+
+    @property
+    def reports_refusals(self) -> bool:
+        """Whether the broker says if it refuses a message of the short session, as in MQTT 5."""
+        return self._session.version == NEW
 
     def subscribe(self, filters: Iterable[str]) -> list[bool]:
         """Subscribe the short session to topic filters; return which of them are granted."""
@@ -90,6 +102,7 @@ class ShortSession:
         start = time.monotonic()
         sent = self._session.publish(topic, payload, retain=retain)
         self._wait(lambda: sent in self._acknowledged)
+        self.why_refused = self._session.take_refused().get(sent, "")
         return time.monotonic() - start
 
     def listen(self, until: float, done: Callable[[], bool] = lambda: False) -> None:

@@ -12,6 +12,7 @@ from edge_tvbo.policy.registry import find_settings_class
 
 NO_NAMES: Mapping[str, str] = {}
 REPLY_DIGITS = 7  # significant digits of a reply that is shown in full
+MAX_DIGITS = 12  # significant digits that `significant` shows at most
 WITHOUT_MODEL = "selected without a model"  # used if the policy has no model
 REASONS = {  # {activated} is "activated" or "recommended"
     Reason.WARMUP: "There was no reading since the start or a reset of the model; the sensor was"
@@ -192,19 +193,22 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
 
 def _reply_value(value: float, decision: Decision) -> str:
     """Return the value of a reply as history text: in full, unless the estimate was uncertain."""
-    is_uncertain = decision.std > 0.0 and _has_model(decision)
-    return _rounded(value, decision) if is_uncertain else significant(value, REPLY_DIGITS)
+    if decision.std <= 0.0 or not _has_model(decision):
+        return significant(value, REPLY_DIGITS)
+    rounded = round(value, _decimals(decision.std))
+    return significant(rounded, MAX_DIGITS)  # no more decimals than the sensor sent
 
 
 def _rounded(value: float, decision: Decision) -> str:
-    """Return `value` as history text, with as many decimals as the rounded `std` of a decision.
-
-    `std` is the standard deviation; it is rounded to two significant digits.
-    """
+    """Return `value` as history text, with as many decimals as the rounded `std` of a decision."""
     if decision.std <= 0.0:
         return significant(value)
-    digits = max(0, 1 - floor(log10(decision.std)))
-    return f"{value:.{digits}f}"
+    return f"{value:.{_decimals(decision.std)}f}"
+
+
+def _decimals(std: float) -> int:
+    """Return the number of decimals, for history texts, that show two digits of `std`."""
+    return max(0, 1 - floor(log10(std)))
 
 
 def _unit(entry: HistoryEntry) -> str:

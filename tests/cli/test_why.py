@@ -334,6 +334,13 @@ def test_why_shows_a_reply_in_full_if_the_estimate_is_nearly_exact():
     assert "replied 1013.28 hPa" in line
 
 
+@pytest.mark.parametrize(("reply", "shown"), [(23.4, "23.4"), (21.28375, "21.284")])
+def test_why_shows_no_more_decimals_of_a_reply_than_the_sensor_sent(reply, shown):
+    precise = REPLACE(history_entry(7).decision, std=0.09)  # its 2 digits need 3 decimals
+    text = words(decision=precise, record=REPLACE(ENDED, value=reply))
+    assert f"The sensor replied {shown} °C, 1.512 °C from the estimate" in text
+
+
 def test_why_compares_no_reply_with_an_estimate_of_a_policy_without_a_model():
     text = f"mote-7: {history_text.WITHOUT_MODEL}"
     decision = REPLACE(history_entry(7).decision, text=text, reason=Reason.SCHEDULED)

@@ -530,7 +530,7 @@ def test_without_a_history_the_decisions_before_the_last_crash_are_shown(statefu
     assert re.search(r"last decisions before the crash; the crash is shown below", "\n".join(said))
     decisions = [line for line in said if line.startswith("    heat ")]
     assert [int(line.split()[1]) for line in decisions] == list(range(120, 170))
-    assert decisions[-1].endswith("hall: its turn; replied 21.50 °C")
+    assert decisions[-1].endswith("hall: its turn; replied 21.5 °C")
     last = part(stateful, "Last crash")
     assert "RuntimeError: it broke" in last
     assert "its turn" not in last

@@ -21,8 +21,8 @@ WARN_HINTS = {
     " messages, or raise max_rate",
     "future-dated": "the reading's time is ahead of this machine's clock; check both clocks, or"
     " raise max_future",
-    "implausible": "the value is outside the plausible range, which is 0 to 100 % for the charge of"
-    " a battery; check the sensor, its unit and the model, or set `plausible` for the readings",
+    "implausible": "the value is outside the plausible range; check the sensor, its unit and the"
+    " model, or set `plausible` for the readings. The charge of a battery must be 0 to 100 %",
     "late": "the reading is older than max_age, or older than the previous reading; check the"
     ' clocks, or raise max_age. With learn_from = "activated", a reading that an activated sensor'
     " sends after its reply or time-out is also late; such a reading needs no action",

@@ -240,8 +240,9 @@ def _in_words(found: "Counters") -> str:
     refused = ", ".join(f"{count} {reason}" for reason, count in often)
     ignored = f"; ignored: {', '.join(found.ignored)}" if found.ignored else ""
     undelivered = f", {found.undelivered} not delivered" if found.undelivered else ""
+    replies = "1 reply" if found.answered == 1 else f"{found.answered} replies"
     return (
-        f"{interval_number_text(found.interval)}; {found.answered} replies, "
+        f"{interval_number_text(found.interval)}; {replies}, "
         f"{found.missed} timed out{undelivered}; {resets}{last}; rejected: {refused or 'none'}"
         f"{'; paused' if found.paused else ''}{ignored}"
     )

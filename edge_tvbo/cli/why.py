@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from functools import cache, partial
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -95,6 +95,8 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     if interval is None and isinstance(problem := retained(), LinkError):
         click.echo(problem.with_code(), err=True)
         click.echo("The broker cannot be read; the newest stored decision is:")
+    if interval is None and _is_offline(retained()):
+        now = inf  # no interval is running
     for each in entries:
         if interval is None and _is_missing(retained(), each.field):
             click.echo(
@@ -218,6 +220,11 @@ def _is_paused(retained: "RetainedState | LinkError", field: str) -> bool:
     health = None if isinstance(retained, LinkError) else retained.health
     counters = health.fields if health else {}
     return field in counters and counters[field].paused
+
+
+def _is_offline(retained: "RetainedState | LinkError") -> bool:
+    """Return, for `why`, whether the broker was read and says that the daemon is offline."""
+    return not isinstance(retained, LinkError) and retained.status == "offline"
 
 
 def _newest(stored: "HistoryEntry | None", running: "HistoryEntry | None") -> "HistoryEntry | None":

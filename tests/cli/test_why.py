@@ -334,6 +334,20 @@ def test_why_shows_a_reply_in_full_if_the_estimate_is_nearly_exact():
     assert "replied 1013.28 hPa" in line
 
 
+@pytest.mark.parametrize(("status", "runs"), [("online", True), ("offline", False)])
+def test_why_says_that_no_interval_of_an_offline_daemon_is_running(status, runs, made, monkeypatch):
+    decision = history_entry(7).decision
+    seen = RetainedState(status, None, {"lab": decision})
+    monkeypatch.setattr("edge_tvbo.cli.why.retained_state", lambda *_: seen)
+    start = datetime.fromisoformat(decision.at).timestamp()
+    monkeypatch.setattr("time.time", lambda: start + 1.0)
+
+    text = said("why", made())[1]
+
+    assert ("The interval is still running" in text) is runs
+    assert ("the daemon was killed before the interval ended" in text) is not runs
+
+
 @pytest.mark.parametrize(("reply", "shown"), [(23.4, "23.4"), (21.28375, "21.284")])
 def test_why_shows_no_more_decimals_of_a_reply_than_the_sensor_sent(reply, shown):
     precise = REPLACE(history_entry(7).decision, std=0.09)  # its 2 digits need 3 decimals

@@ -22,6 +22,8 @@ from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics import window as kernels
 from edge_tvbo.numerics.types import Array
 
+MAX_ROTATED = 1e8  # largest reading, in model units, whose drop leaves only small rounding errors
+
 
 class WindowPosterior(StateSpaceBase):
     """The posterior given the last `window` readings, computed by updates of a Cholesky factor.
@@ -33,8 +35,9 @@ class WindowPosterior(StateSpaceBase):
     window : int
         W, largest number of readings held, 1 or more. The factor is recomputed after every W
         dropped readings, so that it never contains the rounding errors of more than W updates. The
-        recomputation costs another O(W² + WM) per interval on average. `restore` recomputes the
-        factor, too, to check it, in O(W³ + W²M).
+        recomputation costs another O(W² + WM) per interval on average. After a reading above 1e8
+        is dropped, the factor is recomputed at once. `restore` recomputes the factor, too, to check
+        it, in O(W³ + W²M).
 
     Raises
     ------
@@ -138,6 +141,7 @@ class WindowPosterior(StateSpaceBase):
             self._predict()
 
     def _drop_oldest(self) -> None:
+        self._drops += 1 if abs(self._y[0]) <= MAX_ROTATED else self._window
         kernels.drop_oldest(
             self._L,
             self._V,
@@ -149,7 +153,6 @@ class WindowPosterior(StateSpaceBase):
             self.observations,
         )
         self.observations -= 1
-        self._drops += 1
 
     def _factor_into(self, state: State, n: int, time: int) -> None:
         kernels.refactor(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
+from math import inf
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -339,6 +340,8 @@ def _like(given: Number, result: Array) -> Number:
 def _checked_number(name: str, value: float) -> float:
     try:
         return float(value)
+    except OverflowError:
+        return inf
     except (TypeError, ValueError):
         raise ConfigError(
             f"{name} is {value!r}; it must be one number, which applies to all sensors."
@@ -356,7 +359,7 @@ def _checked_size(name: str, value: float) -> float:
 def _checked_positions(positions: ArrayLike, M: int) -> Array:
     try:
         places = np.array(positions, np.float64, ndmin=2)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"positions is not a matrix of numbers: {error}") from None
     if places.ndim != 2 or places.shape[0] != M or not np.isfinite(places).all():
         raise ConfigError(
@@ -381,7 +384,7 @@ def _checked_names(sensors: Sequence[str]) -> tuple[str, ...]:
 def _checked_covariance(kernel: ArrayLike, M: int) -> Array:
     try:
         K = np.asarray(kernel, dtype=np.float64, order="C")
-    except ValueError as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"kernel is not a matrix of numbers: {error}") from None
     if K.shape != (M, M):
         raise ConfigError(f"kernel has shape {K.shape}; for {M} sensors it must be ({M}, {M}).")

@@ -77,11 +77,9 @@ def checked_duration(seconds: float) -> float:
 def checked_reading(field: Field, arm: Arm, y: float) -> tuple[Arm, float]:
     """Return the arguments `arm` and `y` of `observe` with the types that compiled functions take.
 
-    The arm of a `SensorField` becomes an int; a point of a box is not checked. Raises `ValueError`
-    if `y` is not finite or outside ±`MAX_READING`, or if `arm` is not a whole number from 0 to
-    M - 1.
+    Raises `ValueError` if `y` is not finite or outside ±`MAX_READING`, or as `checked_arm` does.
     """
-    if not isfinite(y):
+    if not is_finite(y):
         raise ValueError(f"the reading of arm {arm} is {y}; it must be finite")
     value = float(y)
     if not -MAX_READING <= value <= MAX_READING:
@@ -89,12 +87,28 @@ def checked_reading(field: Field, arm: Arm, y: float) -> tuple[Arm, float]:
             f"the reading of arm {arm} is {value:g} in model units; it can be {-MAX_READING:g} to "
             f"{MAX_READING:g}"
         )
+    return checked_arm(field, arm), value
+
+
+def checked_arm(field: Field, arm: Arm) -> Arm:
+    """Return the arm of a `SensorField` as an int; return a point of a box unchecked.
+
+    Raises `ValueError` unless the arm of a `SensorField` is a whole number from 0 to M - 1.
+    """
     if type(arm) is int:  # most callers pass an int, and `isinstance` takes longer
         index = arm
     elif isinstance(field, BoxField):
-        return arm, value
+        return arm
     else:
         index = int(arm) if isinstance(arm, Integral) and not isinstance(arm, bool) else -1
     if not 0 <= index < len(field):
         raise ValueError(f"arm is {arm!r}; it can be 0 to {len(field) - 1}, and must be an int")
-    return index, value
+    return index
+
+
+def is_finite(y: float) -> bool:
+    """Return whether the reading `y` is finite, and not an int beyond the range of floats."""
+    try:
+        return isfinite(y)
+    except OverflowError:
+        return False

@@ -256,6 +256,11 @@ class Policy(Protocol):
         Prediction
             Posterior mean and standard deviation of the arm, equal to those that `posterior`
             returns.
+
+        Raises
+        ------
+        ValueError
+            If `arm` is not an arm of the field.
         """
         ...
 

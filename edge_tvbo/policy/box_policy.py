@@ -10,6 +10,7 @@ from edge_tvbo.models.box import BoxField, Point
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.numerics.types import Array, Mask
+from edge_tvbo.policy.arguments import is_finite
 from edge_tvbo.policy.base import Choice, ObserveResult, Policy
 
 MAX_ROUNDS_WITHOUT_ADVANCE = 10  # rounds of `select` and `observe` before the first `advance`
@@ -84,7 +85,9 @@ class BoxPolicy:
         ValueError
             If the reading is not finite or far too large, or the point lies outside the box.
         """
-        arm = self._checked(arm, y)
+        arm = self._checked_point(arm)
+        if not is_finite(y):
+            raise ValueError(f"the reading of {arm} is {y}; it must be finite")
         before = self.observations
         result = self._policy.observe(arm, self.field.to_model(float(y)))
         self.resets = self._policy.resets
@@ -129,7 +132,11 @@ class BoxPolicy:
         return self._policy.facts()
 
     def prediction(self, arm: Point) -> Prediction:
-        """Return the box policy's posterior mean and standard deviation of the point `arm`."""
+        """Return the box policy's posterior mean and standard deviation of the point `arm`.
+
+        Raises `ValueError` if the point lies outside the box.
+        """
+        arm = self._checked_point(arm)
         inner = self._policy.prediction(arm)
         return Prediction(arm, self.field.to_unit(inner.mean), inner.std * self.field.scale)
 
@@ -156,16 +163,14 @@ class BoxPolicy:
         mean, bound = field.to_unit(choice.mean), field.to_unit(choice.ucb)
         return msgspec.structs.replace(choice, mean=mean, std=choice.std * field.scale, ucb=bound)
 
-    def _checked(self, arm: Any, y: float) -> Point:
-        """Return the box point `arm` as a tuple; raise `ValueError` if `arm` or `y` is invalid."""
+    def _checked_point(self, arm: Any) -> Point:
+        """Return the box point `arm` as a tuple; raise `ValueError` if it is not in the box."""
         place = np.asarray(arm, np.float64)
         if place.shape != self.field.lower.shape or not self.field.contains(place[None, :]):
             raise ValueError(
                 f"{arm} is not a point of this box; allowed: {len(self.field.lower)} numbers from "
                 f"{self.field.lower.tolist()} to {self.field.upper.tolist()}"
             )
-        if not np.isfinite(y):
-            raise ValueError(f"the reading of {arm} is {y}; it must be finite")
         return tuple(place.tolist())
 
     def _count_round(self, arm: Point) -> None:

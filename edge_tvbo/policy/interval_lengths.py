@@ -1,11 +1,11 @@
 """Interval lengths: check and error message for `dt`, the time by which a policy advances."""
 
-from math import inf
+import sys
 
 
 def check_step(dt: float) -> None:
     """Raise `ValueError` unless the interval length `dt` is a finite number above 0."""
-    if not 0.0 < dt < inf:
+    if not 0.0 < dt <= sys.float_info.max:
         raise ValueError(f"dt is {dt}; it must be a finite number above 0")
 
 

@@ -9,7 +9,12 @@ from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.models.snapshot import State, decode_snapshot, encode_snapshot, read_count
 from edge_tvbo.numerics.types import Array, Indices, Mask
-from edge_tvbo.policy.arguments import check_number_of_arms, checked_reading, eligible_mask
+from edge_tvbo.policy.arguments import (
+    check_number_of_arms,
+    checked_arm,
+    checked_reading,
+    eligible_mask,
+)
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.draws import uniform
 from edge_tvbo.policy.interval_lengths import check_step, counts_intervals
@@ -81,6 +86,7 @@ class ModelFreePolicy:
 
     def prediction(self, arm: Arm) -> Prediction:
         """Return the model-free policy's prior mean and standard deviation of `arm`."""
+        arm = checked_arm(self.field, arm)
         return Prediction(arm, 0.0, float(self._std[self.field.index(arm)]))
 
     def posterior(self) -> tuple[Array, Array]:

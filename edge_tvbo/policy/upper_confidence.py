@@ -22,6 +22,7 @@ from edge_tvbo.models.triggers import EveryPeriod, Trigger, TriggerInput
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.arguments import (
     check_number_of_arms,
+    checked_arm,
     checked_reading,
     checked_skipped,
     eligible_mask,
@@ -178,7 +179,7 @@ class UpperConfidence:
 
     def prediction(self, arm: Arm) -> Prediction:
         """Return the upper-confidence policy's posterior mean and std of `arm` in this interval."""
-        return self._posterior.at(arm)
+        return self._posterior.at(checked_arm(self.field, arm))
 
     def posterior(self) -> tuple[Array, Array]:
         """Return the upper-confidence policy's posterior mean and std of each arm, both (M,)."""

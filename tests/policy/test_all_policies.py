@@ -21,6 +21,7 @@ from support.policy_cases import (
     SLOW,
     UPPER,
     UPPER_CASES,
+    WINDOWS,
     WITH_MODEL,
     K,
     assert_equal_histories,
@@ -156,7 +157,7 @@ def test_mask_of_another_dtype_or_shape_is_rejected():
 def test_reading_of_no_arm_or_without_a_value_is_rejected_and_changes_nothing():
     """An index of -1 would be the last arm; a NaN would stay in the model."""
     arms = (-1, len(K), 0.5, 1.0, True, "n1", (0,), None)
-    wrong = ((0, math.nan), (0, math.inf), *((arm, 0.0) for arm in arms))
+    wrong = ((0, math.nan), (0, math.inf), (0, 10**400), *((arm, 0.0) for arm in arms))
     for case, (arm, y) in product(CASES, wrong):
         policy = make(case)
         policy.select()
@@ -164,6 +165,13 @@ def test_reading_of_no_arm_or_without_a_value_is_rejected_and_changes_nothing():
         with pytest.raises(ValueError, match="it must be finite|it can be 0 to"):
             policy.observe(arm, y)
         assert policy.snapshot() == before
+
+
+def test_prediction_of_no_arm_is_rejected():
+    """An index of -1 was the last arm."""
+    for case, arm in product(CASES, (-1, len(K), 10**400, 1.0, True, np.int64(-1), "n1", None)):
+        with pytest.raises(ValueError, match="it can be 0 to 4, and must be an int"):
+            make(case).prediction(arm)
 
 
 @pytest.mark.parametrize("y", [1e160, -1e160, 1e308])
@@ -198,6 +206,18 @@ def test_policies_with_the_largest_readings_can_be_restored(y):
         restored.restore(policy.snapshot())
         assert restored.snapshot() == policy.snapshot(), case
         assert len(policy.select_many(2)) == 2
+
+
+@pytest.mark.parametrize("y", [-1e20, MAX_READING])
+def test_policies_that_forget_a_huge_reading_can_be_restored(y):
+    """A sliding window kept rounding errors of the size of a reading that it had dropped."""
+    for case in ("sw-gp-ucb", *WINDOWS):
+        policy, restored = make(case), make(case)
+        for t in range(14):
+            policy.observe(policy.select().arm, y if t == 2 else 0.1 * t)
+            policy.advance()
+            restored.restore(policy.snapshot())
+            assert restored.snapshot() == policy.snapshot(), case
 
 
 def test_numbers_of_numpy_are_readings_like_python_numbers():

@@ -87,6 +87,10 @@ def test_a_point_may_be_any_sequence_and_must_lie_in_the_box():
     for wrong in (2.1, (2.1,), (0.5, 0.5), (math.nan,)):
         with pytest.raises(ValueError, match="is not a point of this box; allowed: 1 numbers from"):
             policy.observe(wrong, 1.0)
+        with pytest.raises(ValueError, match="is not a point of this box; allowed: 1 numbers from"):
+            policy.prediction(wrong)
+    with pytest.raises(ValueError, match=r"the reading of \(0.5,\) is 10+; it must be finite"):
+        policy.observe((0.5,), 10**400)
     with pytest.raises(ValueError, match=r"the reading of \(0.5,\) is nan; it must be finite"):
         policy.observe((0.5,), math.nan)
     with pytest.raises(ValueError, match=r"is 1e\+160 in model units; it can be -1e\+101 to"):

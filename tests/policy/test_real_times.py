@@ -151,7 +151,7 @@ def test_the_policies_with_periods_or_batches_refuse_them_on_a_box_too():
             make(name, BOX).advance(0.5)
 
 
-@pytest.mark.parametrize("dt", [0.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize("dt", [0.0, -1.0, math.nan, math.inf, 10**400])
 def test_a_length_that_is_no_number_above_0_is_refused(dt):
     for name in ("tv-gp-ucb", "random", "auto"):
         with pytest.raises(ValueError, match="must be a finite number above 0"):

@@ -18,7 +18,6 @@ from edge_tvbo.models.checks import (
     check_probability,
     check_range,
 )
-from edge_tvbo.theory.domain import Domain
 from edge_tvbo.theory.information_gain import matern_exponent, regret_constant
 
 
@@ -62,30 +61,6 @@ def block_length_matern(epsilon: float, *, horizon: int, dimension: int, nu: flo
     """
     exponent = 1.0 / (4.0 - matern_exponent(dimension=dimension, nu=nu))
     return _block(epsilon, horizon, 24.0, exponent)
-
-
-def resetting_beta(horizon: int, *, domain: Domain, delta: float) -> float:
-    r"""Return the exploration weight β_T of R-GP-UCB on a continuous domain.
-
-    .. math:: β_T = 2 \ln \frac{2 π^2 T^2}{3 δ}
-        + 2 d \ln \left( r d b_1 T^2 \sqrt{\ln(2 d a_1 π^2 T^2 / 3δ)} \right)
-
-    The confidence bound is :math:`\text{mean} + \sqrt{β_T} \, \text{std}`. `delta` is the
-    probability δ that the confidence bound fails, and T is the number of intervals. `Domain`
-    describes the constants d, r, a_1 and b_1. Source: [B16] eq. 16.
-    """
-    return _beta(horizon, domain, delta, events=4)
-
-
-def varying_beta(horizon: int, *, domain: Domain, delta: float) -> float:
-    r"""Return the exploration weight β_T of TV-GP-UCB on a continuous domain.
-
-    .. math:: β_T = 2 \ln \frac{π^2 T^2}{2 δ}
-        + 2 d \ln \left( r d b_1 T^2 \sqrt{\ln(d a_1 π^2 T^2 / 2δ)} \right)
-
-    Arguments and symbols are those of `resetting_beta`. Source: [B16] eq. 19.
-    """
-    return _beta(horizon, domain, delta, events=3)
 
 
 def resetting_beta_on_arms(horizon: int, *, arms: int, delta: float) -> float:
@@ -135,7 +110,8 @@ def resetting_mismatch(
     block : int
         N, block length in intervals, 1 to T.
     beta : float
-        β_T, from `resetting_beta` or `resetting_beta_on_arms`.
+        β_T, from `resetting_beta_on_arms`. On a continuous domain, it is the β of eq. 16, which
+        `models.beta.CompactBeta` computes.
     noise_variance : float
         σ², noise variance of a reading, > 0.
     delta : float
@@ -155,7 +131,11 @@ def resetting_mismatch(
     the factor (2 + b0) in eq. 18 is valid for every σ² of at most 2. If σ² is larger, this function
     replaces the 2 by √2 σ. [ET] lemma 7 always has (b0 + √2 σ); see `brunzema.triggered_mismatch`.
     """
-    _check_blocks(horizon, epsilon, block, beta, noise_variance, delta, a0, b0)
+    check_block(block, horizon)
+    check_range(0, 1, epsilon=epsilon)
+    check_not_negative(beta=beta)
+    check_positive(noise_variance=noise_variance, a0=a0, b0=b0)
+    check_probability(delta=delta)
     s2, s4, drift = 1.0 / noise_variance, noise_variance**-2, block**3 * epsilon
     largest = sqrt(log(2.0 * (1.0 + a0) * pi**2 * horizon**2 / (3.0 * delta)))
     reading = (max(2.0, sqrt(2.0 * noise_variance)) + b0) * largest  # an upper bound on |y|
@@ -211,10 +191,10 @@ def varying_regret(horizon: int, *, gain: float, beta: float, noise_variance: fl
         T, number of intervals.
     gain : float
         γ̃_T, information gain of T readings of the changing field, in nats, from
-        `mandl2024.best_varying_gain`. [B16] eq. 21 uses [B16] eq. 46 instead, but eq. 46 is wrong;
-        see `varying_gain_as_printed`.
+        `mandl2024.best_varying_gain`. [B16] eq. 21 uses eq. 46 instead. But eq. 56 omits σ^-2 in
+        the determinant, so eq. 46 is too small if N < σ^-4. The author of [M24] found the error.
     beta : float
-        β_T, from `varying_beta` or `varying_beta_on_arms`, which depend on δ.
+        β_T, from `varying_beta_on_arms`, which depends on δ.
     noise_variance : float
         σ², noise variance of a reading, > 0.
 
@@ -238,22 +218,6 @@ def varying_regret(horizon: int, *, gain: float, beta: float, noise_variance: fl
     return sqrt(regret_constant(noise_variance) * horizon * beta * gain) + 2.0
 
 
-def varying_gain_as_printed(horizon: int, epsilon: float, block: int, *, gain: float) -> float:
-    """Return the incorrect bound on γ̃_T of [B16] eq. 21 and 46.
-
-    .. math:: (T/N + 1)(γ_N + N^3 ε)
-
-    This function is used only for comparisons. [B16] eq. 56 omits σ^-2 in the determinant, so the
-    bound is too small if N < σ^-4. The author of [M24] found the error, and [M24] theorem 3.2
-    corrects it. The arguments and exceptions are those of the correct function,
-    `mandl2024.varying_gain`, except that there is no `noise_variance`.
-    """
-    check_block(block, horizon)
-    check_range(0, 1, epsilon=epsilon)
-    check_positive(gain=gain)
-    return (horizon / block + 1.0) * (gain + block**3 * epsilon)
-
-
 def _block(epsilon: float, horizon: int, factor: float, power: float) -> int:
     check_range(0, 1, epsilon=epsilon)
     check_count(horizon=horizon)
@@ -264,28 +228,3 @@ def _union(horizon: int, arms: int, delta: float) -> float:
     check_count(horizon=horizon, arms=arms)
     check_probability(delta=delta)
     return pi**2 * horizon**2 / (6.0 * delta)
-
-
-def _beta(horizon: int, domain: Domain, delta: float, events: int) -> float:
-    d = domain.dimension
-    union = events * _union(horizon, 1, delta)
-    slope = sqrt(max(0.0, log(d * domain.a1 * union)))
-    points = max(1.0, domain.reach * horizon**2 * slope)  # a grid has at least one point
-    return 2.0 * log(union) + 2.0 * d * log(points)
-
-
-def _check_blocks(
-    horizon: int,
-    epsilon: float,
-    block: int,
-    beta: float,
-    noise_variance: float,
-    delta: float,
-    a0: float,
-    b0: float,
-) -> None:
-    check_block(block, horizon)
-    check_range(0, 1, epsilon=epsilon)
-    check_not_negative(beta=beta)
-    check_positive(noise_variance=noise_variance, a0=a0, b0=b0)
-    check_probability(delta=delta)

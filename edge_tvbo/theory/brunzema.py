@@ -19,7 +19,7 @@ from edge_tvbo.models.checks import (
     check_range,
 )
 from edge_tvbo.models.triggers import BlockBounds
-from edge_tvbo.theory.bogunovic2016 import block_length_matern, varying_regret
+from edge_tvbo.theory.bogunovic2016 import varying_regret
 from edge_tvbo.theory.information_gain import matern_exponent
 
 
@@ -35,23 +35,6 @@ def block_bounds_se(epsilon_lower: float, epsilon_upper: float, *, horizon: int)
     """
     check_count(horizon=horizon)
     return BlockBounds.from_rates(epsilon_lower, epsilon_upper, horizon=horizon)
-
-
-def block_bounds_matern(
-    epsilon_lower: float, epsilon_upper: float, *, horizon: int, dimension: int, nu: float
-) -> BlockBounds:
-    r"""Return the block bounds N_lo and N_hi of ET-GP-UCB for a Matérn kernel.
-
-    Both bounds are :math:`\lceil \min(T, 24 ε^{-1/(4-ξ)}) \rceil`. T and ε are as in
-    `block_bounds_se`. The function `matern_exponent` computes ξ. Brunzema et al. [ET] corollary 1
-    state the exponent of ε, and [B16] section 5 states the factor 24.
-    """
-    check_ordered_rates(epsilon_lower, epsilon_upper)
-    lengths = [
-        block_length_matern(epsilon, horizon=horizon, dimension=dimension, nu=nu)
-        for epsilon in (epsilon_upper, epsilon_lower)
-    ]
-    return BlockBounds(*lengths)
 
 
 def triggered_mismatch(
@@ -100,8 +83,8 @@ def triggered_regret(
 
     C_1 is the result of `regret_constant`, and φ_T is that of `triggered_mismatch`. `bounds`
     contains the block bounds, 1 <= N_lo <= N_hi. `gain` is the information gain :math:`γ_{N_{hi}}`.
-    `beta` is β_T of theorem 1, from `bogunovic2016.resetting_beta` or `resetting_beta_on_arms`. The
-    other arguments and the exceptions are those of `triggered_mismatch`.
+    `beta` is β_T of theorem 1, from `bogunovic2016.resetting_beta_on_arms`. The other arguments and
+    the exceptions are those of `triggered_mismatch`.
 
     Source: Brunzema et al. [ET] theorem 1, eq. 6.
     """

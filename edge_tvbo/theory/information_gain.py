@@ -2,11 +2,10 @@
 
 γ_n is the largest gain of n readings: the maximum of ½ ln det(I + K_A / σ²) over multisets A of n
 arms, in nats. K_A is the prior covariance of these arms, and σ² is the noise variance. Every regret
-bound depends on γ_n. The gain of n greedily chosen readings is at least (1 - 1/e) γ_n. `se_rate`
-and `matern_rate` compute how γ_n grows with n, without a constant.
+bound depends on γ_n. The gain of n greedily chosen readings is at least (1 - 1/e) γ_n.
 """
 
-from math import e, log, log1p
+from math import e, log1p
 
 import numpy as np
 
@@ -73,34 +72,6 @@ def regret_constant(noise_variance: float) -> float:
     """
     check_positive(noise_variance=noise_variance)
     return 8.0 / log1p(1.0 / noise_variance)
-
-
-def se_rate(readings: int, *, dimension: int) -> float:
-    r"""Return the growth rate of the information gain γ_n for a squared exponential kernel.
-
-    .. math:: \ln(n)^{d+1}
-
-    The number of readings n and the dimension d are 1 or more. Source: Srinivas et al. 2010,
-    theorem 5.
-
-    >>> round(se_rate(100, dimension=2), 2)
-    97.66
-    """
-    check_count(readings=readings, dimension=dimension)
-    return float(log(readings) ** (dimension + 1))
-
-
-def matern_rate(readings: int, *, dimension: int, nu: float) -> float:
-    r"""Return an upper bound on the growth rate of the information gain γ_n for a Matérn kernel.
-
-    .. math:: n^c \ln(n)
-
-    The exponent c is that of `matern_exponent`, and the smoothness ν is above 0. Source: Srinivas
-    et al. 2010, theorem 5.
-    """
-    check_count(readings=readings)
-    exponent = matern_exponent(dimension=dimension, nu=nu)
-    return float(readings**exponent) * log(readings)
 
 
 def matern_exponent(*, dimension: int, nu: float) -> float:

@@ -22,7 +22,6 @@ from edge_tvbo.theory.bogunovic2016 import (
 )
 from edge_tvbo.theory.bound_summary import SummaryLine, summary
 from edge_tvbo.theory.brunzema import (
-    block_bounds_se,
     regret_rate_matern,
     regret_rate_se,
     triggered_regret,
@@ -50,11 +49,9 @@ from edge_tvbo.theory.mandl2024 import (
 )
 from edge_tvbo.theory.zhou2021 import (
     dynamic_regret,
-    regret_rate,
     restart_beta,
     restart_interval,
     window_beta,
-    window_length,
 )
 from edge_tvbo.theory.ziomek2024 import (
     balancing_regret,
@@ -76,7 +73,6 @@ __all__ = [
     "best_constant_beta",
     "best_momentum_gain",
     "best_varying_gain",
-    "block_bounds_se",
     "block_length_matern",
     "block_length_se",
     "candidate_count",
@@ -96,7 +92,6 @@ __all__ = [
     "regret_constant",
     "regret_deviation",
     "regret_lower_bound",
-    "regret_rate",
     "regret_rate_matern",
     "regret_rate_se",
     "resetting_beta_on_arms",
@@ -110,5 +105,4 @@ __all__ = [
     "varying_gain",
     "varying_regret",
     "window_beta",
-    "window_length",
 ]

@@ -185,7 +185,7 @@ def summary(
         arms=len(field),
         horizon=horizon,
         epsilon=epsilon,
-        bounds=brunzema.block_bounds_se(lower, upper, horizon=horizon),
+        bounds=BlockBounds.from_rates(lower, upper, horizon=horizon),
         range_=epsilon_range,
         variation=variation,
         domain=Domain(dimension, side, b1=slope / std),

@@ -23,20 +23,6 @@ from edge_tvbo.theory.bogunovic2016 import varying_regret
 from edge_tvbo.theory.information_gain import matern_exponent
 
 
-def block_bounds_se(epsilon_lower: float, epsilon_upper: float, *, horizon: int) -> BlockBounds:
-    r"""Return the block bounds N_lo and N_hi of ET-GP-UCB for a squared exponential kernel.
-
-    Both bounds are :math:`\lceil \min(T, 12 ε^{-1/4}) \rceil`, where T is the number of intervals.
-    For N_lo, ε is the upper rate of change; for N_hi, ε is the lower rate. The rates satisfy 0 <=
-    lower <= upper <= 1. Source: Brunzema et al. [ET] corollary 1 with the constant of section 6.
-
-    >>> block_bounds_se(0.01, 0.05, horizon=400)
-    BlockBounds(n_lower=26, n_upper=38)
-    """
-    check_count(horizon=horizon)
-    return BlockBounds.from_rates(epsilon_lower, epsilon_upper, horizon=horizon)
-
-
 def triggered_mismatch(
     horizon: int,
     epsilon: float,

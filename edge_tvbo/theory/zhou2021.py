@@ -17,7 +17,9 @@ from edge_tvbo.models.checks import (
 
 
 def restart_interval(horizon: int, *, gain: float, variation: float | None = None) -> int:
-    r"""Return the restart interval H of R-GP-UCB, at least 1 and at most T.
+    r"""Return the restart interval H of R-GP-UCB, which is also the window of SW-GP-UCB.
+
+    H is at least 1 and at most T.
 
     .. math:: H = γ_T^{1/4} \sqrt{T / P_T}
 
@@ -49,15 +51,6 @@ def restart_interval(horizon: int, *, gain: float, variation: float | None = Non
     if budget == 0:
         return horizon
     return ceil(max(1.0, min(horizon, sqrt(sqrt(gain) * horizon / budget))))
-
-
-def window_length(horizon: int, *, gain: float, variation: float | None = None) -> int:
-    """Return the window length w of SW-GP-UCB.
-
-    [ZS21] sets w equal to the restart interval of R-GP-UCB. Arguments, exceptions and source are
-    those of `restart_interval`.
-    """
-    return restart_interval(horizon, gain=gain, variation=variation)
 
 
 def restart_beta(
@@ -116,24 +109,6 @@ def window_beta(
     )
 
 
-def regret_rate(horizon: int, length: int, variation: float, *, gain: float, beta: float) -> float:
-    r"""Return the growth rate of the regret under a variation budget P_T.
-
-    .. math:: \sqrt{γ} H^{3/2} P_T + β T \sqrt{γ / H}
-
-    Constants are omitted. T is `horizon`, the number of intervals. H is `length`, the restart
-    interval or the window, 1 to T. γ is `gain`, the information gain of H readings. P_T is
-    `variation`. β is `beta`, the result of `restart_beta` or `window_beta`.
-
-    Source: [ZS21] theorems 1 and 2 as stated, which are correct. The proof of theorem 2 in section
-    IV.C derives another bound, O(w P_T + ...), from lemma 2. This module does not use that bound:
-    according to lemma 2, the norm of claim 2 is at most 1; in fact, this norm can be larger than 1.
-    The paper's proof of claim 2 itself says so, citing Zhao & Zhang 2021.
-    """
-    _check(horizon, length, variation, gain, beta)
-    return sqrt(gain * length) * length * variation + beta * horizon * sqrt(gain / length)
-
-
 def dynamic_regret(
     horizon: int,
     length: int,
@@ -150,22 +125,18 @@ def dynamic_regret(
     .. math:: \frac{2 H P_T}{λ} \sqrt{2 (1 + λ) H γ_H}
         + 2 β \lceil T/H \rceil \sqrt{2 H γ_H / \ln(1 + 1/λ)}
 
-    Unlike `regret_rate`, the bound includes all constants. Arguments and exceptions are those of
-    `regret_rate` and `restart_beta`.
+    T is `horizon`, the number of intervals. H is `length`, the restart interval or the window, 1 to
+    T. γ_H is `gain`, the information gain of H readings. P_T is `variation`. The other arguments
+    and the exceptions are those of `restart_beta`.
 
     Source: [ZS21] section IV.B, step (c) of the chain before claim 1, summed over blocks. The paper
     omits the factors :math:`\sqrt{2 (1 + λ)} / λ` and 2 when it states O(...). The bound on the sum
     of widths follows from :math:`σ^2 ≤ \ln(1 + σ^2/λ) / \ln(1 + 1/λ)`, which holds for σ² ≤ 1 and
     any λ.
     """
-    _check(horizon, length, variation, gain, beta)
-    check_positive(regularization=regularization)
+    check_block(length, horizon)
+    check_not_negative(variation=variation)
+    check_positive(gain=gain, beta=beta, regularization=regularization)
     drag = sqrt(2.0 * (1.0 + regularization) * length * gain) / regularization
     widths = ceil(horizon / length) * sqrt(2.0 * length * gain / log1p(1.0 / regularization))
     return 2.0 * length * variation * drag + 2.0 * beta * widths
-
-
-def _check(horizon: int, length: int, variation: float, gain: float, beta: float) -> None:
-    check_block(length, horizon)
-    check_not_negative(variation=variation)
-    check_positive(gain=gain, beta=beta)

@@ -468,7 +468,7 @@ def test_limits_of_the_matern_regret_rate():
 @given(EPSILONS, EPSILONS, HORIZONS)
 def test_block_bounds_are_block_lengths_of_both_rates(one, other, T):
     lower, upper = sorted((one, other))
-    bounds = theory.block_bounds_se(lower, upper, horizon=T)
+    bounds = theory.BlockBounds.from_rates(lower, upper, horizon=T)
     assert bounds.n_upper == theory.block_length_se(lower, horizon=T)
     assert bounds.n_lower == theory.block_length_se(upper, horizon=T)
 
@@ -480,18 +480,22 @@ def test_block_bounds_are_block_lengths_of_both_rates(one, other, T):
 def test_a_larger_variation_gives_a_shorter_restart_interval(T, gain, variation, more):
     H = theory.restart_interval(T, gain=gain, variation=variation)
     assert 1 <= theory.restart_interval(T, gain=gain, variation=variation * more) <= H <= T
-    assert theory.window_length(T, gain=gain, variation=variation) == H
     assert theory.restart_interval(T, gain=gain, variation=0.0) == T
     assert theory.restart_interval(T, gain=gain) == theory.restart_interval(
         T, gain=gain, variation=1.0
     )
 
 
+def regret_rate(T, H, variation, *, gain, beta):
+    """Return the rate of [ZS21] theorems 1 and 2, without constants."""
+    return math.sqrt(gain) * H**1.5 * variation + beta * T * math.sqrt(gain / H)
+
+
 def test_rate_at_the_restart_interval_equals_remark_2():
     """γ_H = γ_T = 16, P = 4, T = 10 000, β = √γ: each term is γ^(7/8) P^(1/4) T^(3/4)."""
     H = theory.restart_interval(10_000, gain=16.0, variation=4.0)
     assert H == 100
-    rate = theory.regret_rate(10_000, H, 4.0, gain=16.0, beta=4.0)
+    rate = regret_rate(10_000, H, 4.0, gain=16.0, beta=4.0)
     assert rate == pytest.approx(2 * 16**0.875 * 4**0.25 * 1000)
 
 
@@ -499,7 +503,7 @@ def test_rate_at_the_restart_interval_equals_remark_2():
 def test_bound_with_constants_is_at_least_the_rate(T, H, variation, gain, beta, lam):
     assume(H <= T)
     full = theory.dynamic_regret(T, H, variation, gain=gain, beta=beta, regularization=lam)
-    rate = theory.regret_rate(T, H, variation, gain=gain, beta=beta)
+    rate = regret_rate(T, H, variation, gain=gain, beta=beta)
     assert full >= rate * min(1.0, 2 * math.sqrt(2 / math.log1p(1 / lam)))
     assert theory.dynamic_regret(
         T + H, H, variation, gain=gain, beta=beta, regularization=lam
@@ -696,7 +700,7 @@ def test_arguments_out_of_range_are_rejected_by_name():
         (lambda: theory.matern_exponent(dimension=0, nu=1), "dimension"),
         (lambda: theory.block_length_se(1.5, horizon=10), "epsilon"),
         (lambda: theory.block_length_se(0.1, horizon=0), "horizon"),
-        (lambda: theory.block_bounds_se(0.2, 0.1, horizon=10), "epsilon"),
+        (lambda: theory.BlockBounds.from_rates(0.2, 0.1, horizon=10), "epsilon"),
         (lambda: theory.resetting_beta_on_arms(10, arms=3, delta=1.0), "delta"),
         (lambda: theory.resetting_regret(10, 0.1, 11, **RESETTING), "block"),
         (lambda: theory.resetting_regret(10, 0.1, 5, **(RESETTING | {"gain": 0.0})), "gain"),

@@ -67,7 +67,7 @@ from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import expect_all_less, standard_error
 from edge_tvbo.simulation.dataset_lookup import DataSource, search_directories
 from edge_tvbo.simulation.recording import Recording
-from edge_tvbo.theory import greedy_gain, restart_interval, window_length
+from edge_tvbo.theory import greedy_gain, restart_interval
 from edge_tvbo.training.covariance import train
 
 NOISE_VARIANCE = 0.1
@@ -227,8 +227,7 @@ def _rows(run: int, kind: str, function: ChangingFunction, seed: int) -> Iterato
     T = len(function.values)
     gain = float(greedy_gain(function.field, T)[-1])
     length = restart_interval(T, gain=gain, variation=function.variation)
-    window = window_length(T, gain=gain, variation=function.variation)
-    for case in _cases(length, window):
+    for case in _cases(length):
         policy = case.make(function.field, seed=seed)
         result = run_policy(policy, function.values, function.noise)
         so_far = result.regret.cumsum()
@@ -241,11 +240,11 @@ def _rows(run: int, kind: str, function: ChangingFunction, seed: int) -> Iterato
         yield Row(run, labels, numbers, {"R_t": so_far.round(4).tolist()})
 
 
-def _cases(length: int, window: int) -> list[PolicyCase]:
+def _cases(length: int) -> list[PolicyCase]:
     settings: dict[str, dict[str, Any]] = {
         "br-gp-ucb": {"period": length},
-        "sw-gp-ucb": {"window": window},
-        "w-gp-ucb": {"gamma": 1.0 - 1.0 / max(window, 2), "window": WINDOWS_KEPT * window},
+        "sw-gp-ucb": {"window": length},
+        "w-gp-ucb": {"gamma": 1.0 - 1.0 / max(length, 2), "window": WINDOWS_KEPT * length},
         "et-gp-ucb": {"delta_b": DELTA_B, "beta": BETA},
     }
     return [PolicyCase(name, name, settings.get(name, {})) for name in POLICIES]

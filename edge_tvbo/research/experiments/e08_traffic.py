@@ -47,7 +47,7 @@ from edge_tvbo.simulation.backtest import UNIT_LABEL
 from edge_tvbo.simulation.dataset_lookup import DataSource
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.row_range import DAY
-from edge_tvbo.theory import block_bounds_se, block_length_se
+from edge_tvbo.theory import BlockBounds, block_length_se
 from edge_tvbo.training.covariance import train
 
 HORIZON = 84  # intervals of a test day
@@ -171,7 +171,7 @@ I-880, cannot be repeated.
 
 def _cases(horizon: int) -> list[PolicyCase]:
     period = block_length_se(EPSILON, horizon=horizon)
-    n_lower = block_bounds_se(0.0, 1.0, horizon=horizon).n_lower
+    n_lower = BlockBounds.from_rates(0.0, 1.0, horizon=horizon).n_lower
     settings: dict[str, dict[str, Any]] = {
         "tv-gp-ucb": {"epsilon": EPSILON},
         "r-gp-ucb": {"period": period},

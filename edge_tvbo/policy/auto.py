@@ -14,7 +14,6 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import SkippingPosterior
 from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
 from edge_tvbo.models.snapshot import State, decode_snapshot, read_bytes, read_count, read_names
-from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Mask
 from edge_tvbo.policy.arguments import checked_duration, checked_time
 from edge_tvbo.policy.auto_settings import AutoSettings
@@ -153,7 +152,7 @@ class AutoPolicy(SkippingUpperConfidence):
         width: BetaSchedule,
     ) -> None:
         beta = width if settings.beta is None else beta_schedule(settings.beta)
-        super().__init__(settings.name, field, posterior, beta, Never(), seed=settings.seed)
+        super().__init__(settings.name, field, posterior, beta, seed=settings.seed)
         self._sensors = field.sensors
         self._learns_width = isinstance(beta, LearningWidth)
         is_trained = field.structure is not None and field.structure.rows > 0

@@ -14,7 +14,6 @@ from edge_tvbo.models.facts import PolledInTurn
 from edge_tvbo.models.posteriors.select import make_posterior
 from edge_tvbo.models.snapshot import State
 from edge_tvbo.models.temporal_models import Static
-from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Mask
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.change_detection_settings import GlrGpUcbSettings
@@ -39,7 +38,7 @@ class ChangeDetecting(SkippingUpperConfidence):
     def __init__(self, settings: GlrGpUcbSettings, field: Field) -> None:
         posterior = make_posterior(field, Static(), settings.window)
         width = beta_schedule(settings.beta)
-        super().__init__(settings.name, field, posterior, width, Never(), seed=settings.seed)
+        super().__init__(settings.name, field, posterior, width, seed=settings.seed)
         M = len(field)
         self._detector = ChangeDetector(
             M, field.noise_variance, settings.delta, settings.test_window

@@ -4,7 +4,6 @@ from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.beta import AgnosticBeta, ConstantBeta, beta_schedule
 from edge_tvbo.models.posteriors.select import make_fitted_posterior, make_posterior
 from edge_tvbo.models.temporal_models import Static, TimeVarying, UncertaintyInjection
-from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.gp_settings import (
     GpUcbSettings,
     IgpUcbSettings,
@@ -21,9 +20,7 @@ def make_gp_ucb(settings: GpUcbSettings, field: Field) -> SkippingUpperConfidenc
     """Build GP-UCB (Srinivas et al. 2010; [M24] algorithm 1), which assumes a static field."""
     posterior = make_posterior(field, Static(), settings.window)
     width = beta_schedule(settings.beta)
-    return SkippingUpperConfidence(
-        settings.name, field, posterior, width, Never(), seed=settings.seed
-    )
+    return SkippingUpperConfidence(settings.name, field, posterior, width, seed=settings.seed)
 
 
 def make_igp_ucb(settings: IgpUcbSettings, field: Field) -> SkippingUpperConfidence:
@@ -36,9 +33,7 @@ def make_igp_ucb(settings: IgpUcbSettings, field: Field) -> SkippingUpperConfide
     beta = settings.beta
     width = AgnosticBeta.of_noise(field, GAIN_READINGS) if beta is None else beta_schedule(beta)
     posterior = make_posterior(field, Static(), settings.window)
-    return SkippingUpperConfidence(
-        settings.name, field, posterior, width, Never(), seed=settings.seed
-    )
+    return SkippingUpperConfidence(settings.name, field, posterior, width, seed=settings.seed)
 
 
 def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> SkippingUpperConfidence:
@@ -58,9 +53,7 @@ def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> SkippingUpperConf
         if beta == "least-bound":
             beta = _least_bound_beta(field, epsilon)
     width = beta_schedule(beta)
-    return SkippingUpperConfidence(
-        settings.name, field, posterior, width, Never(), seed=settings.seed
-    )
+    return SkippingUpperConfidence(settings.name, field, posterior, width, seed=settings.seed)
 
 
 def make_ui_tvbo(settings: UiTvboSettings, field: Field) -> SkippingUpperConfidence:
@@ -70,9 +63,7 @@ def make_ui_tvbo(settings: UiTvboSettings, field: Field) -> SkippingUpperConfide
     """
     posterior = make_posterior(field, UncertaintyInjection(settings.sigma_w2), settings.window)
     width = beta_schedule(settings.beta)
-    return SkippingUpperConfidence(
-        settings.name, field, posterior, width, Never(), seed=settings.seed
-    )
+    return SkippingUpperConfidence(settings.name, field, posterior, width, seed=settings.seed)
 
 
 def _least_bound_beta(field: Field, epsilon: float) -> ConstantBeta:

@@ -8,7 +8,6 @@ from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.beta import BetaSchedule
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.course import CoursePosterior
-from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.arguments import checked_duration, checked_time
 from edge_tvbo.policy.auto_settings import KalmanUcbSettings
 from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence
@@ -53,7 +52,7 @@ class KalmanUcb(SkippingUpperConfidence):
         posterior: CoursePosterior,
         width: BetaSchedule,
     ) -> None:
-        super().__init__(settings.name, field, posterior, width, Never(), seed=settings.seed)
+        super().__init__(settings.name, field, posterior, width, seed=settings.seed)
 
     def set_time(self, at: float | None) -> None:
         """Set the start of the current interval of `kalman-ucb`, in s since 1970, UTC."""

@@ -25,7 +25,6 @@ from edge_tvbo.models.snapshot import (
     read_count,
 )
 from edge_tvbo.models.temporal_models import Static
-from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.arguments import checked_reading
 from edge_tvbo.policy.base import ObserveResult
@@ -101,9 +100,7 @@ class Master(UpperConfidence):
         T, width = settings.horizon, beta_schedule(settings.beta)
         orders = int(log2(T)) + 1
         self._instances = [self._make_instance() for _ in range(orders)]
-        super().__init__(
-            settings.name, field, self._instances[0], width, Never(), seed=settings.seed
-        )
+        super().__init__(settings.name, field, self._instances[0], width, seed=settings.seed)
         scale = float(np.sqrt(arm_space(field).prior.max()))
         self._reach = REWARD_REACH_STD * scale
         self._rate = RegretRate(

@@ -5,7 +5,6 @@ from edge_tvbo.models.beta import beta_schedule
 from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors.select import make_fitted_posterior, make_posterior
 from edge_tvbo.models.sigmoid import Sigmoid
-from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.gp_settings import MtvGpUcbSettings, TtvGpUcbSettings
 from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence
 
@@ -25,9 +24,7 @@ def make_mtv_gp_ucb(settings: MtvGpUcbSettings, field: Field) -> SkippingUpperCo
     else:
         posterior = make_posterior(field, Momentum(epsilon, settings.alpha), settings.window)
     width = beta_schedule(settings.beta)
-    return SkippingUpperConfidence(
-        settings.name, field, posterior, width, Never(), seed=settings.seed
-    )
+    return SkippingUpperConfidence(settings.name, field, posterior, width, seed=settings.seed)
 
 
 def make_ttv_gp_ucb(settings: TtvGpUcbSettings, field: Field) -> SkippingUpperConfidence:
@@ -42,6 +39,4 @@ def make_ttv_gp_ucb(settings: TtvGpUcbSettings, field: Field) -> SkippingUpperCo
     else:
         posterior = make_posterior(field, Sigmoid(tau, settings.rho), settings.window)
     width = beta_schedule(settings.beta)
-    return SkippingUpperConfidence(
-        settings.name, field, posterior, width, Never(), seed=settings.seed
-    )
+    return SkippingUpperConfidence(settings.name, field, posterior, width, seed=settings.seed)

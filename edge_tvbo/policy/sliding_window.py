@@ -6,7 +6,6 @@ from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.beta import AgnosticBeta, beta_schedule
 from edge_tvbo.models.posteriors.select import make_posterior, make_weighted_posterior
 from edge_tvbo.models.temporal_models import Static
-from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.gp_settings import SwGpUcbSettings, WGpUcbSettings
 from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence
 
@@ -21,9 +20,7 @@ def make_sw_gp_ucb(settings: SwGpUcbSettings, field: Field) -> SkippingUpperConf
     beta, window = settings.beta, settings.window
     width = AgnosticBeta.of_noise(field, window) if beta is None else beta_schedule(beta)
     posterior = make_posterior(field, Static(), window)
-    return SkippingUpperConfidence(
-        settings.name, field, posterior, width, Never(), seed=settings.seed
-    )
+    return SkippingUpperConfidence(settings.name, field, posterior, width, seed=settings.seed)
 
 
 def make_w_gp_ucb(settings: WGpUcbSettings, field: Field) -> SkippingUpperConfidence:
@@ -37,6 +34,4 @@ def make_w_gp_ucb(settings: WGpUcbSettings, field: Field) -> SkippingUpperConfid
     horizon = min(window, ceil(1 / (1 - gamma))) if gamma < 1 else window
     width = AgnosticBeta.of_noise(field, horizon) if beta is None else beta_schedule(beta)
     posterior = make_weighted_posterior(field, window, gamma)
-    return SkippingUpperConfidence(
-        settings.name, field, posterior, width, Never(), seed=settings.seed
-    )
+    return SkippingUpperConfidence(settings.name, field, posterior, width, seed=settings.seed)

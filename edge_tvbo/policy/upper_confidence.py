@@ -18,7 +18,7 @@ from edge_tvbo.models.snapshot import (
     read_bytes,
     read_count,
 )
-from edge_tvbo.models.triggers import EveryPeriod, Trigger, TriggerInput
+from edge_tvbo.models.triggers import EveryPeriod, Never, Trigger, TriggerInput
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.arguments import (
     check_number_of_arms,
@@ -44,8 +44,8 @@ class UpperConfidence:
         Posterior of the arms, which the caller must not change after this call.
     exploration : BetaSchedule
         Schedule of the width of the bound.
-    trigger : Trigger
-        Rule that decides when the posterior is reset.
+    trigger : Trigger, optional
+        Rule that decides when the posterior is reset; by default, it is never reset.
     keep_last : bool
         Whether the reading that fired the trigger becomes the first reading after the reset.
     seed : int
@@ -61,7 +61,7 @@ class UpperConfidence:
         field: Field,
         posterior: Posterior,
         exploration: BetaSchedule,
-        trigger: Trigger,
+        trigger: Trigger | None = None,
         *,
         keep_last: bool = True,
         seed: int = 0,
@@ -70,7 +70,7 @@ class UpperConfidence:
         self.field = field
         self._posterior = posterior
         self._exploration = exploration
-        self._trigger = trigger
+        self._trigger = Never() if trigger is None else trigger
         self._keep_last = keep_last
         self._seed = seed
         self._all_arms = np.ones(len(field), np.bool_)
@@ -261,33 +261,12 @@ class UpperConfidence:
 class SkippingUpperConfidence(UpperConfidence):
     """An upper-confidence policy that ends many intervals without readings at once.
 
-    A subclass whose `advance` does more than to end an interval must also extend `skip`.
-
-    Parameters
-    ----------
-    name, field, exploration, trigger, keep_last, seed
-        As for `UpperConfidence`.
-    posterior : SkippingPosterior
-        Posterior of the arms, which the caller must not change after this call.
+    The posterior must be a `SkippingPosterior`. A subclass whose `advance` does more than to end an
+    interval must also extend `skip`.
     """
 
     _posterior: SkippingPosterior
     skips_gaps = False
-
-    def __init__(
-        self,
-        name: str,
-        field: Field,
-        posterior: SkippingPosterior,
-        exploration: BetaSchedule,
-        trigger: Trigger,
-        *,
-        keep_last: bool = True,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            name, field, posterior, exploration, trigger, keep_last=keep_last, seed=seed
-        )
 
     def skip(self, intervals: int) -> None:
         """End several intervals of the upper-confidence policy at once, as after a downtime.

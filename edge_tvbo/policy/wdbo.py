@@ -4,7 +4,6 @@ from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.beta import beta_schedule
 from edge_tvbo.models.posteriors.select import make_pruned_posterior
 from edge_tvbo.models.temporal_models import TimeVarying
-from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.upper_confidence import UpperConfidence
 from edge_tvbo.policy.wdbo_settings import WDboSettings
 
@@ -20,4 +19,4 @@ def make_w_dbo(settings: WDboSettings, field: Field) -> UpperConfidence:
     kernel = TimeVarying(settings.epsilon)
     posterior = make_pruned_posterior(field, kernel, settings.window, settings.alpha)
     width = beta_schedule(settings.beta)
-    return UpperConfidence(settings.name, field, posterior, width, Never(), seed=settings.seed)
+    return UpperConfidence(settings.name, field, posterior, width, seed=settings.seed)

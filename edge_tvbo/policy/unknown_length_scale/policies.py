@@ -21,7 +21,6 @@ from math import log, sqrt
 
 from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.beta import Beta, beta_schedule
-from edge_tvbo.models.triggers import Never
 from edge_tvbo.policy.arguments import checked_reading
 from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.length_scale_settings import (
@@ -170,7 +169,7 @@ class LengthScalePolicy(UpperConfidence):
     ) -> None:
         posterior = LengthScalePosterior(readings, selector)
         width = AgnosticWidth(posterior, delta) if beta is None else beta_schedule(beta)
-        super().__init__(name, readings.field, posterior, width, Never(), seed=seed)
+        super().__init__(name, readings.field, posterior, width, seed=seed)
         self.selector = selector
 
     @property

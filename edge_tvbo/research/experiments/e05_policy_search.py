@@ -48,7 +48,7 @@ from edge_tvbo.models.temporal_models import (
     TimeVarying,
     UncertaintyInjection,
 )
-from edge_tvbo.models.triggers import BlockBounds, ErrorBound, EveryPeriod, Never, Trigger
+from edge_tvbo.models.triggers import BlockBounds, ErrorBound, EveryPeriod, Trigger
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.upper_confidence import UpperConfidence
 from edge_tvbo.research.experiments import pendulum
@@ -219,5 +219,5 @@ of the regret is the standard deviation of the reward over all allowed gains.
             "et-gp-ucb": ErrorBound(NOISE_VARIANCE, DELTA_B, bounds.n_lower, bounds.n_upper),
             "r-gp-ucb": EveryPeriod(PERIOD),
         }
-        trigger = triggers.get(name, Never())
+        trigger = triggers.get(name)
         return UpperConfidence(name, self._field, posterior, BETA, trigger, seed=seed)

@@ -19,7 +19,6 @@ from edge_tvbo.models.posteriors.select import make_posterior
 from edge_tvbo.models.sigmoid import Sigmoid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.temporal_models import FittableModel, TimeVarying
-from edge_tvbo.models.triggers import Never
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.upper_confidence import UpperConfidence
 from edge_tvbo.research import random_fields
@@ -143,7 +142,7 @@ known.
                 *posteriors.items(),
                 (TRUE_MODEL, make_posterior(self._field, data.kernel, HORIZON)),
             ):
-                policy = UpperConfidence(model, self._field, posterior, BETA, Never(), seed=run)
+                policy = UpperConfidence(model, self._field, posterior, BETA, seed=run)
                 regret = run_policy(policy, f, noise).regret
                 yield Row(
                     run,

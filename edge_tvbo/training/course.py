@@ -50,11 +50,11 @@ def learn_course(
     shares, without_each = _harmonic_shares(whole if full.all() else whole[full], cycles)
     used = np.where(full[:, None], without_each[np.cumsum(full) - 1], shares)
     counts, sums = known.sum(axis=0), whole * known[:, :, None]
-    course = _smoothed(_mean_season(sums.sum(axis=0), counts), shares)
+    course = _smoothed(mean_season(sums.sum(axis=0), counts), shares)
     for season, others in enumerate(_sums_without_each(sums)):
         begin = first + season * parts
-        mean_season = _mean_season(others, counts - known[season])
-        rest[begin : begin + parts] -= _smoothed(mean_season, used[season])
+        seen = mean_season(others, counts - known[season])
+        rest[begin : begin + parts] -= _smoothed(seen, used[season])
     before = np.arange(first) - first
     rest[:first] -= course[before % parts]
     return mean + course[_columns(parts, phases, first)], rest
@@ -75,7 +75,7 @@ def _sums_without_each(seasons: Array) -> Iterator[Array]:
         before += season
 
 
-def _mean_season(sums: Array, counts: Int64Array) -> Array:
+def mean_season(sums: Array, counts: Int64Array) -> Array:
     """Return the mean season of a course, (P, M), from the sums of the recorded rows of each part.
 
     `counts`, (P,), has the number of recorded rows of each part. A part that was never recorded is

@@ -17,6 +17,7 @@ from edge_tvbo.models.structure import (
 )
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
+from edge_tvbo.training.course import mean_season
 from edge_tvbo.training.structural_fit import rows_without_nan
 
 SHRINKAGE = 0.02  # share by which covariances of different sensors are reduced
@@ -56,7 +57,10 @@ def fit_textbook(readings: Array, interval: float, start: float) -> StructuralMo
     used = len(np.unique(phases))
     if is_daily and 2 * used > T:  # on average, fewer than two rows for each of these times
         is_daily, phases, used = False, np.zeros(T, np.int64), 1
-    course = _course(readings[at], phases, parts if is_daily else 1)
+    counts = np.bincount(phases, minlength=parts if is_daily else 1)
+    sums = np.zeros((len(counts), M))
+    np.add.at(sums, phases, readings[at])
+    course = mean_season(sums, counts)
     rest = readings[at] - course[phases]
     inflation = T / (T - used) if is_daily else 1.0
     spread = np.sqrt(np.maximum(inflation * (rest**2).mean(axis=0), 1e-12))
@@ -101,22 +105,6 @@ def best_width(field: SensorField, readings: Array, interval: float, start: floa
     begin = start + first * interval
     regrets = [_regret(trained, width, readings[first:], interval, begin) for width in WIDTHS]
     return WIDTHS[int(np.argmin(regrets))]
-
-
-def _course(readings: Array, phases: NDArray[np.int64], parts: int) -> Array:
-    """Return the textbook baseline's course: each sensor's mean in each part of the season.
-
-    `phases` (T,) contains the index of the part to which each row of the readings belongs. A part
-    without a row is interpolated.
-    """
-    counts = np.bincount(phases, minlength=parts)
-    course = np.zeros((parts, readings.shape[1]))
-    np.add.at(course, phases, readings)
-    course /= np.maximum(counts, 1)[:, None]
-    used, empty = np.flatnonzero(counts), np.flatnonzero(counts == 0)
-    for column in course.T:
-        column[empty] = np.interp(empty, used, column[used], period=parts)
-    return course
 
 
 def _time_constant(rest: Array, at: NDArray[np.intp], interval: float) -> float:

@@ -340,11 +340,6 @@ class Controller:
         """
         return self._state.energy is not None and self._state.charged_before
 
-    def can_afford(self, sensor: str) -> bool:
-        """Return whether the controller's budgets and the battery allow activating `sensor`."""
-        energy = self._state.energy
-        return energy is None or bool(energy.affordable()[self._state.arms[sensor]])
-
     def energy_shortage(self, sensor: str) -> str | None:
         """Return, in words, why the controller cannot afford to activate `sensor`.
 

@@ -1,5 +1,6 @@
 """Checks of the arguments of the methods of all policies."""
 
+import sys
 from math import isfinite
 from numbers import Integral
 
@@ -35,6 +36,20 @@ def check_number_of_arms(k: int) -> None:
     """Raise `ValueError` unless the argument `k` of `select_many` is a whole number above 0."""
     if not isinstance(k, Integral) or k < 1:
         raise ValueError(f"k is {k!r}; it must be a whole number, 1 or more")
+
+
+def check_step(dt: float) -> None:
+    """Raise `ValueError` unless the interval length `dt` is a finite number above 0."""
+    if not 0.0 < dt <= sys.float_info.max:
+        raise ValueError(f"dt is {dt}; it must be a finite number above 0")
+
+
+def counts_intervals(policy: str, dt: float) -> ValueError:
+    """Return the error for a policy that cannot advance by `dt`, because `dt` must be 1."""
+    return ValueError(
+        f"dt is {dt}; {policy} counts intervals on this field, so dt must be 1. "
+        "docs/continuous.md lists the policies that accept other lengths."
+    )
 
 
 def checked_skipped(intervals: int) -> int:

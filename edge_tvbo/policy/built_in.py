@@ -3,10 +3,9 @@
 from edge_tvbo.policy.auto_settings import TRAINED, AutoSettings
 from edge_tvbo.policy.baseline_settings import BASELINES
 from edge_tvbo.policy.change_detection_settings import CHANGE_DETECTION
-from edge_tvbo.policy.gp_settings import GIVEN_LENGTH_SCALE
+from edge_tvbo.policy.gp_settings import GIVEN_LENGTH_SCALE, WDboSettings
 from edge_tvbo.policy.length_scale_settings import LEARNED_LENGTH_SCALE
 from edge_tvbo.policy.settings import PolicySettings
-from edge_tvbo.policy.wdbo_settings import WDboSettings
 
 BUILT_IN: tuple[type[PolicySettings], ...] = (
     *TRAINED,

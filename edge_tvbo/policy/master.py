@@ -26,11 +26,10 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.policy.arguments import checked_reading
+from edge_tvbo.policy.arguments import checked_reading, counts_intervals
 from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.change_detection_settings import MasterGpUcbSettings
 from edge_tvbo.policy.draws import uniform
-from edge_tvbo.policy.interval_lengths import counts_intervals
 from edge_tvbo.policy.model_free import REWARD_REACH_STD
 from edge_tvbo.policy.upper_confidence import UpperConfidence
 

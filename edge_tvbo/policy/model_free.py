@@ -11,13 +11,14 @@ from edge_tvbo.models.snapshot import State, decode_snapshot, encode_snapshot, r
 from edge_tvbo.numerics.types import Array, Indices, Mask
 from edge_tvbo.policy.arguments import (
     check_number_of_arms,
+    check_step,
     checked_arm,
     checked_reading,
+    counts_intervals,
     eligible_mask,
 )
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.draws import uniform
-from edge_tvbo.policy.interval_lengths import check_step, counts_intervals
 from edge_tvbo.policy.settings import PolicySettings
 
 REWARD_REACH_STD = 3.0  # rewards are clipped at 3 prior stds above and below the mean

@@ -1,13 +1,17 @@
-"""GP-UCB policies that forget old readings: by a sliding window (SW) or by weights (W)."""
+"""GP-UCB policies that forget old readings: by a sliding window, by weights or by relevance."""
 
 from math import ceil
 
 from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.beta import AgnosticBeta, beta_schedule
-from edge_tvbo.models.posteriors.select import make_posterior, make_weighted_posterior
-from edge_tvbo.models.temporal_models import Static
-from edge_tvbo.policy.gp_settings import SwGpUcbSettings, WGpUcbSettings
-from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence
+from edge_tvbo.models.posteriors.select import (
+    make_posterior,
+    make_pruned_posterior,
+    make_weighted_posterior,
+)
+from edge_tvbo.models.temporal_models import Static, TimeVarying
+from edge_tvbo.policy.gp_settings import SwGpUcbSettings, WDboSettings, WGpUcbSettings
+from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence, UpperConfidence
 
 
 def make_sw_gp_ucb(settings: SwGpUcbSettings, field: Field) -> SkippingUpperConfidence:
@@ -35,3 +39,17 @@ def make_w_gp_ucb(settings: WGpUcbSettings, field: Field) -> SkippingUpperConfid
     width = AgnosticBeta.of_noise(field, horizon) if beta is None else beta_schedule(beta)
     posterior = make_weighted_posterior(field, window, gamma)
     return SkippingUpperConfidence(settings.name, field, posterior, width, seed=settings.seed)
+
+
+def make_w_dbo(settings: WDboSettings, field: Field) -> UpperConfidence:
+    """Build W-DBO, GP-UCB that removes stale readings (Bardou, Thiran & Ranieri 2024).
+
+    The model is that of TV-GP-UCB, with the field's kernel and noise. `PrunedPosterior` describes
+    how ε and α determine which readings are removed. If the field is a box with length scales to be
+    fitted, `FittedPrunedPosterior` also fits ε, the variance and the noise, as in the paper. The
+    width of the bound is defined as for the other policies.
+    """
+    kernel = TimeVarying(settings.epsilon)
+    posterior = make_pruned_posterior(field, kernel, settings.window, settings.alpha)
+    width = beta_schedule(settings.beta)
+    return UpperConfidence(settings.name, field, posterior, width, seed=settings.seed)

@@ -22,13 +22,14 @@ from edge_tvbo.models.triggers import EveryPeriod, Never, Trigger, TriggerInput
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.arguments import (
     check_number_of_arms,
+    check_step,
     checked_arm,
     checked_reading,
     checked_skipped,
+    counts_intervals,
     eligible_mask,
 )
 from edge_tvbo.policy.base import Choice, ObserveResult
-from edge_tvbo.policy.interval_lengths import check_step, counts_intervals
 
 
 class UpperConfidence:

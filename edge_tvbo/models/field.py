@@ -340,7 +340,7 @@ def _like(given: Number, result: Array) -> Number:
 def _checked_number(name: str, value: float) -> float:
     try:
         return float(value)
-    except OverflowError:
+    except OverflowError:  # a whole number beyond the range of floats
         return inf
     except (TypeError, ValueError):
         raise ConfigError(

@@ -23,10 +23,6 @@ class ArmSpace(Protocol):
     candidates: Array  # (M, d) places that are compared with each other
     prior: Array  # (M,) prior variance of the candidates, in model units²
 
-    def contains(self, arm: Arm) -> bool:
-        """Return whether the arm space contains `arm`."""
-        ...
-
     def place(self, arm: Arm) -> Array:
         """Return the place of `arm` in the arm space, an array of shape (d,)."""
         ...
@@ -60,10 +56,6 @@ class SensorSpace:
         self.candidates = np.arange(len(field), dtype=np.float64)[:, None]
         self.prior = np.diag(field.kernel).copy()
 
-    def contains(self, arm: int) -> bool:
-        """Return whether the arm space has a sensor with the index `arm`."""
-        return arm in range(len(self.prior))
-
     def place(self, arm: int) -> Array:
         """Return the place of a sensor in the arm space: its index, an array of shape (1,)."""
         return np.array([float(arm)])
@@ -93,10 +85,6 @@ class BoxSpace:
         self.kernel = field.spatial
         self.candidates = field.positions
         self.prior = self.variance(self.candidates)
-
-    def contains(self, arm: Point) -> bool:
-        """Return whether the arm space of the box contains the point `arm`."""
-        return self._field.contains(self.place(arm)[None, :])
 
     def place(self, arm: Point) -> Array:
         """Return the place of a point in the arm space of the box, an array of shape (d,)."""

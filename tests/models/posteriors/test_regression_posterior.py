@@ -324,13 +324,3 @@ def test_a_snapshot_of_another_search_is_rejected():
         with pytest.raises(SnapshotError, match="is of"):
             posterior.restore(other.snapshot())
         assert posterior.snapshot() == before
-
-
-def test_a_reading_outside_the_box_is_rejected():
-    posterior = RegressionPosterior(BOX, Static(), 8)
-    posterior.observe((0.5, 2.0), 1.0)
-    before = posterior.snapshot()
-    for point in ((1.5, 2.0), (0.0, -0.1), (math.nan, 1.0)):
-        with pytest.raises(ValueError, match="not an arm of this field"):
-            posterior.observe(point, 1.0)
-        assert posterior.snapshot() == before

@@ -6,7 +6,6 @@ their code on PyPI as wdbo-algo and wdbo-criterion.
 """
 
 from math import log1p
-from typing import Protocol
 
 import numpy as np
 
@@ -63,20 +62,6 @@ def relevance(P: Array, y: Array, F: Array) -> Array:
     return np.sqrt(bounds / whole) if whole > 0.0 else np.zeros(len(y))
 
 
-class Prunable(Protocol):
-    """Protocol of a posterior that can find and remove its least relevant reading."""
-
-    observations: int
-
-    def least_relevant(self) -> tuple[int, float]:
-        """Return the index and the relevance of the posterior's least relevant reading."""
-        ...
-
-    def remove(self, index: int) -> None:
-        """Remove the reading with this index from the prunable posterior; index 0 is the oldest."""
-        ...
-
-
 class RemovalBudget:
     """Budget that limits how much the removal of readings changes the predictions.
 
@@ -117,7 +102,7 @@ class RemovalBudget:
         self._max_saved = log1p(alpha)
         self._growth = -0.5 * log1p(-epsilon) * self._max_saved  # ln (1+α)^(1/l_t)
 
-    def spend(self, posterior: "Prunable", dt: float = 1.0) -> None:
+    def spend(self, posterior: "PrunedPosterior | PrunedWindowPosterior", dt: float = 1.0) -> None:
         """Add the removal budget of `dt` intervals, and spend the budget on removing readings.
 
         The least relevant reading of `posterior` is removed first. A removal costs more if the

@@ -20,8 +20,8 @@ class Reason(StrEnum):
     """
 
     # The reasons of policies without a model stay as they are: `decisions_sha256` contains them.
-    WARMUP = "warmup"  # no reading since the start or a reset; the sensor has the highest bound
-    EXPLOIT = "exploit"  # the estimated value of the sensor is the highest
+    WARMUP = "warmup"  # no reading since the start or a reset; no other sensor has a higher bound
+    EXPLOIT = "exploit"  # the sensor has the highest estimate, if the policy has a model
     EXPLORE = "explore"  # another estimate is higher, but this sensor's estimate is more uncertain
     SCHEDULED = "scheduled"  # the policy uses no readings: `random`, `round-robin`, `static`
     PROBE = "probe"  # all sensors are unresponsive, so they are selected in turn
@@ -197,7 +197,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     energy: EnergyState | None = None  # energy spent and left; None without the setting `energy`
     recommends: bool = False  # whether the mode is `advise`: no command is sent to a sensor
     model: str = ""  # facts about the model in words: season, variation, log scale, ...
-    survey: int = 0  # number of remaining intervals of the survey; 0 if there is no survey
+    survey: int = 0  # number of intervals of the survey that have not begun; 0 without one
     faulty: dict[str, str] = {}  # faulty sensors, with the reason in words
     implausible: dict[str, str] = {}  # sensors whose last reading is implausible; value and range
     alert: str | None = None  # the alert in words; None if there is no alert

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from math import isfinite
 
-from edge_tvbo.errors import ConfigError, PayloadError, hint
+from edge_tvbo.errors import ConfigError, PayloadError, hint, nearest
 
 TABLE = ("topic", "scale", "offset", "payload")  # keys that are not settings of a payload format
+JSON_SETTINGS = ("value", "time", "timezone")  # settings of the payload format json
 MIN_CLOCK_S = 1e9  # s since 1970; an earlier time means that the device's clock was never set
 MAX_SHOWN_LENGTH = 40  # characters of a payload that an error message quotes
 
@@ -59,6 +60,8 @@ def check_settings(settings: Mapping[str, str], known: tuple[str, ...], payload:
     """Raise `ConfigError` for a setting that the decoder of the format `payload` does not have."""
     for name in settings:
         if name not in known:
-            has = ", ".join(known) or "none"
+            has = f"its settings: {', '.join(known)}" if known else "it has no settings of its own"
             near = hint(name, [*known, *TABLE])
-            raise ConfigError(f"payload {payload!r} has no setting {name!r}; it has {has}.{near}")
+            if not known and nearest(name, [*JSON_SETTINGS, *TABLE]) in JSON_SETTINGS:
+                near = f' Remove {name}; or, if the messages are JSON, set payload = "json".'
+            raise ConfigError(f"payload {payload!r} has no setting {name!r}; {has}.{near}")

@@ -21,6 +21,7 @@ from edge_tvbo.config.time_zones import load_timezone
 from edge_tvbo.errors import ConfigError, PayloadError
 from edge_tvbo.messages.payloads import PayloadCodec
 from edge_tvbo_adapters.payloads.decode import (
+    JSON_SETTINGS,
     MAX_SHOWN_LENGTH,
     check_settings,
     decode_text,
@@ -55,7 +56,7 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     >>> local(b'{"t": 21.3, "ts": "2004-03-07 09:00:00"}')
     (21.3, 1078646400.0)
     """
-    check_settings(settings, ("value", "time", "timezone"), "json")
+    check_settings(settings, JSON_SETTINGS, "json")
     value_path = parse_path(settings.get("value", ""))
     time_path = parse_path(settings["time"]) if "time" in settings else None
     zone = load_timezone(settings["timezone"]) if "timezone" in settings else None

@@ -44,6 +44,12 @@ _VALUE_END = r"\s*($|[],}#])"
 _FRACTION = re.compile(r"\d\s*/\s*\d+(\.\d+)?" + _VALUE_END)
 _CAPITAL_BOOLEAN = re.compile(r"(?i:true|false)" + _VALUE_END)
 _CURLY_QUOTES = "“”„‟‘’‚‛«»"
+# A text without quotes: after = or [ or a comma, or at the start of a line in an array.
+_UNQUOTED = re.compile(
+    r"""(?:^|[=\[,])\s*((?:\{\w+\}|[^\s"'\[\]{},=#])(?:\{\w+\}|[^"'\[\]{},=#])*?)""" + _VALUE_END
+)
+_TWO_VALUES = re.compile(r"\s(true|false|[\d.]+)$")
+_KEY = re.compile(r"\s*[\w.-]+\s*=|\s*\[[\w.-]+\]\s*$")
 # In an inline table, TOML reads the digits after a decimal comma as the next key.
 _DECIMAL_COMMA_IN_TABLE = re.compile(r"=\s*[-+]?\d+,\d+\s*$")
 
@@ -249,6 +255,11 @@ def _toml_hint(problem: str, line: str, at: int) -> str:
         return "write true or false in lower case"
     if line[at : at + 1] in tuple(_CURLY_QUOTES):
         return 'write texts with the straight quotes "'
+    if problem.startswith(("Invalid value", "Unclosed", "Expected newline")):
+        if not line[:at].strip(" \t[") and _KEY.match(line):
+            return "end the array before this line with ]"
+        if text := _unquoted_text(line, at):
+            return f'write texts in quotes: "{text}"'
     if problem.endswith(r"character '\n'") or problem == 'Expected "\'"':
         return "end the text with a quote, in the same line"
     if _MISSING_QUOTE.match(problem):
@@ -262,9 +273,23 @@ def _toml_hint(problem: str, line: str, at: int) -> str:
         return "add the key inside the braces { } of its table"
     if "Unclosed array" in problem:
         return "separate the items by commas, and end the array with ]"
+    if "Unclosed inline table" in problem:
+        return "write the table on one line, and end it with }"
     if any(word in problem for word in ("overwrite", "Duplicate", "twice")):
         return "each key and each table is allowed once"
     return 'write each line as `key = value`, with texts in "quotes"'
+
+
+def _unquoted_text(line: str, at: int) -> str:
+    """Return the text without quotes at the index `at` of a line with a TOML error; "" if none.
+
+    A text that can be a secret is not shown.
+    """
+    texts = (each for each in _UNQUOTED.finditer(line) if each.start(1) <= at <= each.end(1))
+    found = next(texts, None)
+    if found is None or _TWO_VALUES.search(found[1]):
+        return ""
+    return "..." if re.search("pass|token|secret|@", line) else shown(found[1])[1:-1]
 
 
 def _no_file(path: Path, message: str, place: Place = WHOLE) -> ConfigErrors:

@@ -116,10 +116,12 @@ def init(context: click.Context, /, config: Path, **options: Any) -> None:
     """Write a first configuration.
 
     The command listens to the broker to find the sensors and their integrations, topics and
-    quantities. On a terminal, the command prompts for values that no option sets. Each quantity
-    becomes a field, whose sensors may belong to several integrations. The file CONFIG, by default
-    edge-tvbo.toml, contains comments, and `run` can use it without changes. No file is overwritten.
-    The exit status is 1 if the broker is unreachable, or if no sensor is found.
+    quantities. On a terminal, the command prompts for values that no option sets. It prompts for
+    the broker only if neither --host nor --port is set; with --port alone, the host is 127.0.0.1.
+    Each quantity becomes a field, whose sensors may belong to several integrations. The file
+    CONFIG, by default edge-tvbo.toml, contains comments, and `run` can use it without changes. No
+    file is overwritten. The exit status is 1 if the broker is unreachable, or if no sensor is
+    found.
     """
     if config.exists():
         raise ConfigError(f"{config} exists already; name another file, or move the existing file.")

@@ -43,13 +43,14 @@ class Answers(NamedTuple):
 def prompted(context: click.Context, answers: Answers) -> Answers:
     """Prompt for the values that no option sets, and return `answers` with these values.
 
-    A prompt is repeated until its answer is valid.
+    `--host` or `--port` alone says where the broker is. A prompt is repeated until its answer is
+    valid.
     """
 
     def is_missing(name: str) -> bool:
         return context.get_parameter_source(name) is DEFAULT
 
-    if is_missing("host"):
+    if is_missing("host") and is_missing("port"):
         answers = ask_for_broker(answers)
     if is_missing("seconds") and not answers.sensors:
         is_described = not all(map(is_missing, NAMED_ONLY))

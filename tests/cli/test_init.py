@@ -1856,7 +1856,7 @@ def test_another_thermometer_of_a_device_is_named_and_can_be_chosen(
 
     made = run("init", str(tmp_path / "first.toml"), *options)
     monkeypatch.setattr(init, "_is_terminal", lambda: True)
-    chosen = run("init", str(path), *options, typed="\nn\n1 2\n")
+    chosen = run("init", str(path), *options, typed="n\n1 2\n")
 
     assert (
         "Sensors of group 2 are left out: cellar. The name of their value is DS18B20.Temperature."
@@ -1888,6 +1888,30 @@ def test_on_a_terminal_init_prompts_and_stores_the_password_in_a_separate_file(
     assert mqtt == {
         "host": "lan", "port": 1884, "username": "me", "password_file": "my.password",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "is_asked"),
+    [
+        (("--port", "1884"), False),
+        (("--host", "127.0.0.1"), False),
+        (("--user", "me", "--password-file", "/dev/null"), True),
+        (("--password-file", "/dev/null"), True),
+    ],
+)
+def test_init_asks_for_the_broker_only_if_no_option_says_where_it_is(
+    tmp_path, monkeypatch, options, is_asked
+):
+    """The terminal is simulated, because `CliRunner` has none."""
+    monkeypatch.setattr(init, "_is_terminal", lambda: True)
+    path = tmp_path / "my.toml"
+    typed = ["me@lan"] * is_asked + ["n", "hall", "5min", ""]
+
+    made = run("init", str(path), *options, typed="\n".join(typed))
+
+    assert ("Broker (" in made.output) == is_asked, made.output
+    if options[0] == "--port":
+        assert tomllib.loads(path.read_text())["mqtt"] == {"host": "127.0.0.1", "port": 1884}
 
 
 def test_a_bad_answer_is_asked_again_and_no_answer_is_lost(tmp_path, monkeypatch):

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from edge_tvbo.config.daemon_checks import check_metrics, check_mqtt, check_state
 from edge_tvbo.config.energy_checks import check_energy
-from edge_tvbo.config.errors import Report, dotted
-from edge_tvbo.config.field_checks import check_policy, check_prior, check_sensors, check_times
+from edge_tvbo.config.errors import Report, dotted, listed
+from edge_tvbo.config.field_checks import check_policy, check_positions, check_prior, check_times
 from edge_tvbo.config.field_units import wrong_unit
 from edge_tvbo.config.reader import Values
-from edge_tvbo.config.source_checks import check_readings, check_sources
+from edge_tvbo.config.source_checks import PayloadFormats, check_readings, check_sources
 from edge_tvbo.config.topic_checks import check_between_fields, check_topics
 from edge_tvbo.config.topic_types import OWN_TOPICS
 from edge_tvbo.errors import Code
@@ -17,7 +17,7 @@ from edge_tvbo.errors import Code
 RESERVED = ("cmd", "health", "response", "status")  # topic levels of the daemon itself
 
 
-def cross_check(good: Values, base: Path, payloads: Collection[str] | None, report: Report) -> None:
+def cross_check(good: Values, base: Path, payloads: PayloadFormats | None, report: Report) -> None:
     """Check the valid settings, `good`, against each other; add their missing defaults.
 
     Model files and kernels are checked by `check_priors` instead.
@@ -28,8 +28,8 @@ def cross_check(good: Values, base: Path, payloads: Collection[str] | None, repo
         The settings; each value is valid by itself.
     base : Path
         The directory to which the paths in the settings are relative.
-    payloads : collection of str, optional
-        The names of all payload formats. If None, the formats in `good` are not checked.
+    payloads : PayloadFormats, optional
+        All payload formats. If None, the formats in `good` and their settings are not checked.
     report : Report
         Collects the mistakes.
     """
@@ -42,6 +42,17 @@ def cross_check(good: Values, base: Path, payloads: Collection[str] | None, repo
     for name, field in (fields or {}).items():
         _check_field(name, field, base, payloads, report)
     check_between_fields(fields or {}, report)
+    if fields:
+        _check_device_classes(good.get("homeassistant") or {}, fields, report)
+
+
+def _check_device_classes(homeassistant: Values, fields: Collection[str], report: Report) -> None:
+    """Check that each device class belongs to one of the `fields`."""
+    for name in homeassistant.get("device_classes", ()):
+        if name not in fields:
+            where = ("homeassistant", "device_classes", name)
+            text = f"is not one of the fields: {listed(fields, max_words=99)}"
+            report.add_unknown_name(where, text, name, fields)
 
 
 def check_priors(good: Values, report: Report) -> None:
@@ -51,7 +62,7 @@ def check_priors(good: Values, report: Report) -> None:
 
 
 def _check_field(
-    name: str, field: Values, base: Path, payloads: Collection[str] | None, report: Report
+    name: str, field: Values, base: Path, payloads: PayloadFormats | None, report: Report
 ) -> None:
     path = ("fields", name)
     if name in RESERVED:
@@ -66,7 +77,7 @@ def _check_field(
     check_times(field, path, report)
     if field.get("model"):
         field["model"] = base / field["model"]
-    check_sensors(field, path, base, report)
+    check_positions(field, path, base, report)
     check_sources(field, path, report)
     check_policy(field, (*path, "policy"), report)
     check_readings(field, path, payloads, report)

@@ -4,13 +4,18 @@ from collections.abc import Collection
 
 from edge_tvbo.config.errors import KeyPath, Report, dotted, listed, shown
 from edge_tvbo.config.reader import Values
-from edge_tvbo.config.source_checks import check_format, payload_settings, sources_of
+from edge_tvbo.config.source_checks import (
+    PayloadFormats,
+    check_format,
+    payload_settings,
+    sources_of,
+)
 from edge_tvbo.config.topic_checks import check_topic_names
 from edge_tvbo.errors import Code
 
 
 def check_energy(
-    energy: Values, field: Values, path: KeyPath, payloads: Collection[str] | None, report: Report
+    energy: Values, field: Values, path: KeyPath, payloads: PayloadFormats | None, report: Report
 ) -> None:
     """Check the budgets, the sensors and the batteries of the table `energy` of a field."""
     if field.get("interval") == "on-reading":
@@ -24,10 +29,10 @@ def check_energy(
         if sensor not in field.get("sensors", (sensor,)):
             where = (*path, "sensors", sensor)
             report.add_unknown_name(where, "is not one of the sensors", sensor, field["sensors"])
-    _check_budgets(energy, field.get("sensors", ()), path, report)
-    _check_battery(energy.get("battery") or {}, field, path[:-1], report)
-    payload = (energy.get("battery") or {}).get("payload")
-    check_format(payload, (*path, "battery", "payload"), payloads, report)
+    _check_budgets(energy, field.get("sensors", ("any sensor",)), path, report)
+    battery = energy.get("battery") or {}
+    _check_battery(battery, field, path[:-1], report)
+    check_format(battery, (*path, "battery"), payloads, report)
 
 
 def _check_budgets(energy: Values, sensors: Collection[str], path: KeyPath, report: Report) -> None:

@@ -1,11 +1,11 @@
-"""Cross checks of one field: its times, its model, its sensors and its policy."""
+"""Cross checks of one field: its times, its model, its positions and its policy."""
 
 from math import floor
 from pathlib import Path
 
 from edge_tvbo.config import sensor_positions
 from edge_tvbo.config.controller_settings import ROUNDING
-from edge_tvbo.config.errors import KeyPath, Report, shown
+from edge_tvbo.config.errors import KeyPath, Report
 from edge_tvbo.config.field_types import duration_text
 from edge_tvbo.config.kernel_settings import WITHOUT_LENGTH_SCALE
 from edge_tvbo.config.named_files import is_readable
@@ -16,11 +16,11 @@ from edge_tvbo.policy.settings import PolicySettings
 
 def check_times(field: Values, path: KeyPath, report: Report) -> None:
     """Check a field's `reply_timeout` and activations per interval; add missing defaults."""
+    sensors = _per_interval(field, path, report)
     if "interval" not in field:
         return
     interval = field["interval"]
     on_reading = interval == "on-reading"
-    sensors = _per_interval(field, path, report)
     field.setdefault("reply_timeout", 120.0 if on_reading else interval / max(5, sensors))
     field.setdefault("max_age", 600.0 if on_reading else interval)
     if not on_reading and field["reply_timeout"] > interval:
@@ -63,7 +63,7 @@ def _per_interval(field: Values, path: KeyPath, report: Report) -> int:
         planned[*path, "survey", "per_interval"] = survey.get("per_interval", 2)
     M = len(field.get("sensors", ()))
     for key, number in planned.items():
-        if number > 1 and field["interval"] == "on-reading":
+        if number > 1 and field.get("interval") == "on-reading":
             report.add(
                 key,
                 f'is {number}, which cannot be combined with interval = "on-reading": each '
@@ -90,16 +90,14 @@ def _per_interval(field: Values, path: KeyPath, report: Report) -> int:
 
 def check_prior(field: Values, path: KeyPath, report: Report) -> None:
     """Check that a field has a model file or a kernel, and that the kernel is complete."""
-    if not {"model", "kernel", "positions"} <= set(field):
-        return
-    model, kernel, positions = field["model"], field["kernel"], field["positions"]
+    model, kernel = field.get("model"), field.get("kernel")
     if model and kernel:
         report.add(
             (*path, "kernel"),
             "is set together with model; remove one of them",
             code=Code.CONTRADICTION,
         )
-    if not (model or kernel):
+    if {"model", "kernel"} <= set(field) and not (model or kernel):
         report.add(
             path,
             "has neither model nor kernel; `edge-tvbo fit` writes a model, and"
@@ -107,7 +105,7 @@ def check_prior(field: Values, path: KeyPath, report: Report) -> None:
             code=Code.MISSING,
         )
     if kernel:
-        _check_kernel(kernel, positions, (*path, "kernel"), report)
+        _check_kernel(kernel, field.get("positions", {}), (*path, "kernel"), report)
     if model:
         is_readable(model, (*path, "model"), report)
 
@@ -131,20 +129,12 @@ def _check_kernel(kernel: Values, positions: object, path: KeyPath, report: Repo
         )
 
 
-def check_sensors(field: Values, path: KeyPath, base: Path, report: Report) -> None:
-    """Check that no sensor of a field is listed twice, and read the positions of the sensors."""
-    sensors = field.get("sensors", ())
-    seen: dict[str, int] = {}
-    for index, sensor in enumerate(sensors):
-        if seen.setdefault(sensor, index) != index:
-            report.add(
-                (*path, "sensors", index),
-                f"repeats the id {shown(sensor)}; each id is allowed once",
-                code=Code.TWICE,
-            )
+def check_positions(field: Values, path: KeyPath, base: Path, report: Report) -> None:
+    """Read the positions of a field's sensors, and check that each sensor has a position."""
+    sensors = tuple(dict.fromkeys(field.get("sensors", ())))
     if field.get("positions") is not None:
         field["positions"] = sensor_positions.of_sensors(
-            field["positions"], base, tuple(seen), (*path, "positions"), report
+            field["positions"], base, sensors, (*path, "positions"), report
         )
 
 
@@ -159,3 +149,5 @@ def check_policy(field: Values, path: KeyPath, report: Report) -> None:
     for conflict in found:
         key = (*path, conflict.parameter)
         report.add(key, conflict.problem, code=Code.CONTRADICTION)
+    if found:
+        del field["policy"]

@@ -262,7 +262,7 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
             min_length=1,
             max_length=2000,
             description="The ids of the sensors, as they appear in the topics.",
-            extra={"expected": "an array of 1 to 2000 ids"},
+            extra={"expected": "an array of 1 to 2000 ids", "unique": True},
         ),
     ]
     reading: Annotated[

@@ -359,19 +359,18 @@ def directory(value: object) -> str:
     raise ValueError
 
 
-class InvalidItem(ValueError):
-    """Error for an invalid `value` under the `key` of a table; `allowed` describes valid values."""
+class InvalidItems(ValueError):
+    """Error for the invalid `items` of a table; `allowed` describes valid values."""
 
-    def __init__(self, key: str, value: object, allowed: str) -> None:
+    def __init__(self, items: dict[str, object], allowed: str) -> None:
         super().__init__(allowed)
-        self.key, self.value, self.allowed = key, value, allowed
+        self.items, self.allowed = items, allowed
 
 
 def device_classes(value: object) -> dict[str, str]:
     """Check the setting that maps fields to device classes, and return it unchanged."""
     if not isinstance(value, dict):
         raise ValueError
-    for key, name in value.items():
-        if not isinstance(name, str):
-            raise InvalidItem(key, name, "the name of a device class, or an empty text")
+    if wrong := {key: name for key, name in value.items() if not isinstance(name, str)}:
+        raise InvalidItems(wrong, "the name of a device class, or an empty text")
     return value

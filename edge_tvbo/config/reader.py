@@ -17,7 +17,7 @@ from edge_tvbo.config.field_settings import (
     ReadingSettings,
     SourceSettings,
 )
-from edge_tvbo.config.field_types import InvalidItem
+from edge_tvbo.config.field_types import InvalidItems
 from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
@@ -76,21 +76,28 @@ def read_table(kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: R
 
 
 def build(kind: type[msgspec.Struct], good: Values) -> Any:
-    """Return an instance of the struct `kind` with the values `good`, which have been checked."""
+    """Return an instance of the struct `kind` with the values `good`, which have been checked.
+
+    A table that lacks a required setting is left out. If `kind` itself lacks one, return None.
+    """
     known = settings_of(kind)
-    attributes = {each.encode_name: each.name for each in msgspec.structs.fields(kind)}
+    declared = {each.encode_name: each for each in msgspec.structs.fields(kind)}
+    if any(each.required and name not in good for name, each in declared.items()):
+        return None
     return kind(
-        **{attributes[name]: _built(known.get(name), value) for name, value in good.items()}
+        **{declared[name].name: _built(known.get(name), value) for name, value in good.items()}
     )
 
 
 def _built(setting: Setting | None, value: Any) -> Any:
     if setting is not None and is_struct(setting.items):
-        return tuple(build(setting.items, each) for each in value)
+        built = (build(setting.items, each) for each in value)
+        return tuple(each for each in built if each is not None)
     if setting is None or not isinstance(value, dict):
         return value
     if setting.named:
-        return {name: build(setting.named[1], each) for name, each in value.items()}
+        tables = {name: build(setting.named[1], each) for name, each in value.items()}
+        return {name: each for name, each in tables.items() if each is not None}
     return build(setting.table, value) if setting.table else value
 
 
@@ -120,11 +127,11 @@ def _value(setting: Setting, value: Any, path: KeyPath, report: Report) -> Any:
         return _items(setting, value, path, report)
     try:
         return _plain(setting, value)
-    except InvalidItem as error:
-        where, allowed = (*path, error.key), error.allowed
-        hint = dot_hint(error.key, error.value, str)
-        report.add(where, f"is {_shown(error.value)}; allowed: {allowed}", hint)
-        return _INVALID
+    except InvalidItems as error:
+        for key, item in error.items.items():
+            hint = dot_hint(key, item, str)
+            report.add((*path, key), f"is {_shown(item)}; allowed: {error.allowed}", hint)
+        return {key: item for key, item in value.items() if key not in error.items}
     except (ValueError, OverflowError) as error:
         hint = "" if isinstance(error, msgspec.ValidationError) else str(error)
         if setting.is_policy and isinstance(value, str):
@@ -198,11 +205,22 @@ def _items(setting: Setting, raw: list[Any], path: KeyPath, report: Report) -> A
     for index, item in wrong:
         allowed = allowed_values(setting.items)
         report.add((*path, index), f"is {_shown(item)}; allowed: {allowed}")
+    if setting.extra.get("unique"):
+        _report_repeated(raw, path, report)
     if not wrong and _fits(raw, setting.kind):
         return tuple(raw)
     if not wrong:
         report.add(path, f"has {len(raw)} items; allowed: {setting.expected}")
     return _INVALID
+
+
+def _report_repeated(ids: list[Any], path: KeyPath, report: Report) -> None:
+    seen = set[str]()
+    for index, each in enumerate(ids):
+        if isinstance(each, str) and each in seen:
+            text = f"repeats the id {shown(each)}; each id is allowed once"
+            report.add((*path, index), text, code=Code.TWICE)
+        seen.add(str(each))
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -7,6 +7,7 @@ docs/configuration.md all read these structs. Keys of `Meta(extra=...)`:
 - expected: the allowed values in words
 - default: the description of a default that depends on other settings
 - to_text: a function that converts the setting's value to its TOML text, if the two differ
+- unique: if true, each item of the array is allowed only once
 - secret: if true, the value is never shown
 - extra_keys: if true, the setting collects the keys of its table that are not settings themselves
 """

@@ -1,16 +1,32 @@
 """Cross checks of the sources of a field's readings: their sensors and their formats."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
 
 from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, listed, shown
 from edge_tvbo.config.field_settings import DEFAULT_VALUES
 from edge_tvbo.config.reader import Values
-from edge_tvbo.errors import Code
+from edge_tvbo.errors import Code, Mistake
 
 DEFAULT_COMMANDS = {  # payloads of commands by mode; "1" for every other mode
     "sleepy": '{"seq": {interval}, "expires_at": {expires_at}}',
     "lorawan": "",  # the payload format makes the command
 }
+
+
+class PayloadFormats(Collection[str], Protocol):
+    """The names of all payload formats, and the checks of their settings."""
+
+    def mistakes(self, payload: str, settings: Mapping[str, str]) -> Iterable[Mistake]:
+        """Return the mistakes in the settings of a format, whose paths are relative to its table.
+
+        `payload` is the name of the format.
+        """
+        ...
+
+    def has_downlink(self, payload: str) -> bool:
+        """Return whether the format `payload` has a default message for the mode "lorawan"."""
+        ...
 
 
 def payload_settings(table: Values) -> dict[str, str]:
@@ -145,29 +161,57 @@ def _check_named_sensors(
 
 
 def check_readings(
-    field: Values, path: KeyPath, payloads: Collection[str] | None, report: Report
+    field: Values, path: KeyPath, payloads: PayloadFormats | None, report: Report
 ) -> None:
-    """Check the format and the scale of the readings of each source."""
+    """Check the format and the scale of the readings of each source, and its downlink."""
     for key, reading in sources_of(field):
-        check_format(reading.get("payload"), (*path, *key, "payload"), payloads, report)
+        check_format(reading, (*path, *key), payloads, report)
         if reading.get("scale") == 0:
             report.add(
                 (*path, *key, "scale"),
                 "is 0, so every reading would have the same value; allowed: any other number",
             )
 
+    if field.get("activate", {}).get("mode") == "lorawan" and payloads is not None:
+        _check_downlinks(field, path, payloads, report)
+
 
 def check_format(
-    payload: str | None, path: KeyPath, payloads: Collection[str] | None, report: Report
+    table: Values, path: KeyPath, payloads: PayloadFormats | None, report: Report
 ) -> None:
-    """Check that the format `payload` of a source or battery is one of `payloads`.
+    """Check the format of a source or battery, and its settings; `table` is at the key `path`.
 
-    If `payload` or `payloads` is None, nothing is checked.
+    If `payloads` is None, nothing is checked.
     """
-    if payload is not None and payloads is not None and payload not in payloads:
+    payload = table.get("payload")
+    if payload is None or payloads is None:
+        return
+    if payload not in payloads:
         report.add(
-            path,
+            (*path, "payload"),
             f"is {shown(payload)}; allowed formats: {listed(sorted(payloads), max_words=99)}",
             did_you_mean(payload, payloads),
             code=Code.UNKNOWN_NAME,
         )
+        return
+    for mistake in payloads.mistakes(payload, table["settings"]):
+        report.add((*path, *mistake.path), mistake.problem, code=mistake.code)
+
+
+def _check_downlinks(
+    field: Values, path: KeyPath, payloads: PayloadFormats, report: Report
+) -> None:
+    """Check that each command in the mode "lorawan" has a payload, its own or a default."""
+    for (key, command), (_, source) in zip(commands_of(field), sources_of(field), strict=True):
+        payload = source.get("payload", "")
+        if (
+            command.get("payload") == ""
+            and payload in payloads
+            and not payloads.has_downlink(payload)
+        ):
+            report.add(
+                (*path, *key, "payload"),
+                'is missing; only "the-things-stack" and "chirpstack" have a default. Set it to a'
+                " downlink message of your network server.",
+                code=Code.MISSING,
+            )

@@ -6,7 +6,7 @@ The parsers follow the same rules as those in `field_types`.
 import re
 import unicodedata
 
-from edge_tvbo.config.field_types import InvalidItem
+from edge_tvbo.config.field_types import InvalidItems
 from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH, is_displayable, is_usable_name
 
 OWN_TOPICS = "edge_tvbo"  # first level of every topic that the daemon publishes
@@ -70,9 +70,13 @@ def topic_names(value: object) -> dict[str, str]:
     """Check the setting that maps sensor ids to names in MQTT topics, and return it unchanged."""
     if not isinstance(value, dict):
         raise ValueError
-    for key, name in value.items():
-        if not isinstance(name, str) or not is_usable_name(name):
-            raise InvalidItem(key, name, f"1 to {MAX_NAME_LENGTH} characters without / + # {{ }}")
+    wrong = {
+        key: name
+        for key, name in value.items()
+        if not isinstance(name, str) or not is_usable_name(name)
+    }
+    if wrong:
+        raise InvalidItems(wrong, f"1 to {MAX_NAME_LENGTH} characters without / + # {{ }}")
     return value
 
 

@@ -7,7 +7,7 @@ from edge_tvbo import __version__
 from edge_tvbo.config.settings import HomeAssistant, Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.quantities import field_decimals
-from edge_tvbo.errors import Code, Mistake, SettingErrors
+from edge_tvbo.errors import Mistake, SettingErrors
 from edge_tvbo.policy.model_free import ModelFreePolicy
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ def discovery_message(
     """Return the discovery message; raises `SettingErrors` for a wrong device class."""
     from edge_tvbo_adapters.homeassistant.discovery import payload
 
-    mistakes = _mistakes(homeassistant, controllers)
+    units = {name: each.policy.field.unit for name, each in controllers.items()}
+    mistakes = discovery_mistakes(homeassistant, units)
     if mistakes:
         raise SettingErrors(mistakes)
     fields = {
@@ -58,21 +59,21 @@ def _field(
     )
 
 
-def _mistakes(homeassistant: HomeAssistant, controllers: Mapping[str, Controller]) -> list[Mistake]:
-    """Return a mistake for each entry of `device_classes` that discovery cannot use.
+def discovery_mistakes(
+    homeassistant: HomeAssistant, field_units: Mapping[str, str]
+) -> list[Mistake]:
+    """Return a mistake for each entry of `device_classes` that does not fit the field's unit.
 
-    Such an entry names an unknown field, or a class that does not fit the field's unit.
+    A field that is not in `field_units` is left out.
     """
     from edge_tvbo_adapters.homeassistant.device_classes import UNITS
 
     mistakes = []
     for name, kind in homeassistant.device_classes.items():
-        path = ("homeassistant", "device_classes", name)
-        if name not in controllers:
-            known = ", ".join(controllers)
-            mistakes.append(Mistake(path, f"is not one of the fields: {known}", Code.UNKNOWN_NAME))
+        if name not in field_units:
             continue
-        unit = controllers[name].policy.field.unit
+        path = ("homeassistant", "device_classes", name)
+        unit = field_units[name]
         allowed = sorted(each for each, units in UNITS.items() if unit in units)
         if kind and kind not in allowed:
             listed = ", ".join(allowed) or "none, so set it to an empty text"

@@ -1071,7 +1071,7 @@ def test_pressures_of_tasmota_are_converted_to_the_unit_of_the_field(
     assert field["kernel"]["mean"] == pytest.approx(mean, abs=0.1)
     assert field["kernel"]["variance"] ** 0.5 == pytest.approx(spread, rel=0.01)
     (settings,) = settings_of(path).fields.values()
-    codec = reading_codec("pressure", settings)
+    codec = reading_codec(settings)
     values = [codec(each.encode())[0] for each in messages.values()]
     assert values == pytest.approx([mean] * 3, rel=0.001)
 
@@ -1109,7 +1109,7 @@ def test_temperatures_of_tasmota_are_converted_to_the_unit_of_the_field(
     assert (field["unit"], field["reading"].get("unit")) == (unit, setting)
     assert field["kernel"]["mean"] == mean
     (settings,) = settings_of(path).fields.values()
-    assert reading_codec("temperature", settings)(json.dumps(body).encode())[0] == mean
+    assert reading_codec(settings)(json.dumps(body).encode())[0] == mean
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msgspec import Meta
 from msgspec.structs import replace
 from support.paths import DEPLOY
-from support.settings import field_settings
+from support.settings import AnyFormats, field_settings
 
 from edge_tvbo.config import loader
 from edge_tvbo.config.docs import explain, policy_entries
@@ -42,7 +42,7 @@ from edge_tvbo.training.covariance import train, with_structure
 from edge_tvbo.training.model_file import write
 
 EXAMPLE = DEPLOY / "config.example.toml"
-PAYLOADS = ("number", "json")
+PAYLOADS = AnyFormats(("number", "json"))
 
 PLAIN = """\
 [mqtt]
@@ -289,7 +289,7 @@ def test_two_fields_read_different_values_of_a_message_with_the_settings_of_anot
             for name, chosen in (("heat", heat), ("damp", damp))
         ]
         path.write_text("\n".join(tables))
-        return loader.load(path, (*PAYLOADS, "delimited"))
+        return loader.load(path, AnyFormats((*PAYLOADS, "delimited")))
 
     assert list(load_with('column = "2"', 'column = "3"').fields) == ["heat", "damp"]
     with pytest.raises(loader.ConfigErrors, match="also reads a"):
@@ -595,6 +595,12 @@ topic = "lab/{sensor}/t"
 sensors = ["a", "b", "c"]
 """
     assert [each.key for each in findings(tmp_path, text)] == ["fields.heat.sensors"]
+
+
+def test_every_invalid_name_is_reported(tmp_path):
+    found = findings(tmp_path, with_line('names = { a = "x/y", b = 3, c = "hall" }'))
+
+    assert [each.key for each in found] == [f"fields.heat.names.{name}" for name in "abc"]
 
 
 def test_one_table_of_readings_gets_both_right_headers_as_a_hint(tmp_path):

@@ -8,6 +8,7 @@ import re
 import tomllib
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +16,7 @@ from support.ports import free_port
 
 from edge_tvbo.cli import main
 from edge_tvbo.cli.settings import buildable_settings_of, settings_of
+from edge_tvbo.config.errors import ConfigErrors
 from edge_tvbo.daemon.app import build_daemon, make_surroundings
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.policy import policies
@@ -26,12 +28,12 @@ EX_CONFIG = 78
 POSITION = re.compile(r"^(?P<file>.*?):(?P<line>\d+)(:\d+)?: (?P<message>.*)$", re.DOTALL)
 
 
-def text_of(case):
-    """Return the configuration of a case."""
+def text_of(case, base=BASE):
+    """Return the configuration of a case, which is `base` with a mistake."""
     if "text" in case:
         return case["text"].removeprefix("\n")
-    assert BASE.count(case["line"]) == 1, case["line"]
-    text = BASE.replace(case["line"], case["by"])
+    assert base.count(case["line"]) == 1, case["line"]
+    text = base.replace(case["line"], case["by"])
     for before, after in case.get("swap", {}).items():
         assert before in text
         text = text.replace(before, after)
@@ -95,6 +97,113 @@ def test_check_finds_the_mistake_and_run_prints_the_same(case, tmp_path):
     assert matching, printed
     assert "edge_tvbo.sock" not in printed and "Traceback" not in printed
     assert printed_by("run", path, status=EX_CONFIG).splitlines() == printed.splitlines()
+
+
+# --- several mistakes -----------------------------------------------------------------------------
+
+ROUNDS = 4  # each takes 2 s; in 30 rounds, most mistakes meet each other
+MAX_TOGETHER = 16  # mistakes in one configuration
+NOT_COMBINED = (
+    "a field without its own table",  # all lines below then belong to another table
+    "two fields with the same value of the same topic",  # the second field is a copy of BASE
+)
+# Mistakes that cannot be found beside others: a pattern of the name or the key of the hidden
+# mistake, and a pattern of the keys of the others. The keys are relative to the field.
+HIDDEN = (
+    # These mistakes are found with the model of the field, which needs all these settings.
+    (
+        "a device class of another unit|a variance that is too large for the arithmetic|"
+        "a plausible range in another unit|a linear kernel with all sensors at the origin|"
+        "an alert whose threshold no plausible reading reaches",
+        "interval|sensors?|positions|kernel|length_scale|unit|topic|objective|plausible|alert|"
+        "policy|home|fields.temperature|$",
+    ),
+    # The sensors of the field are unknown, so no list of sensors can be compared with them.
+    ("names|positions|readings|policy|energy.sensors", r"sensors?(\[\d\])?$"),
+    # One of two settings that are compared is invalid, or has another value.
+    ("reply_timeout", "interval|energy$"),
+    ("state.history", "state.history"),
+    ("energy.(budget|field_budget|sensors)", "energy.(cost|budget|field_budget|sensors)"),
+    (
+        "kernel(.length_scale)?$|positions$|policy.(name|length_scale|sensor)$|fields.temperature",
+        "kernel(.name)?$|policy.(name|length_scale)$|fields.temperature",
+    ),
+    ("energy.battery.topic", "reading"),
+    (
+        "energy.battery.topic|activate|names|readings$",
+        r"readings?(\[\d\])?(.activate)?(.topic|.payload)?$|activate|energy.battery.topic|names",
+    ),
+    # A table with a misspelt name is not read.
+    ("reading|activate|energy.battery.topic|names", "raeding"),
+    ("homeassistant", "home_assistant"),
+)
+
+
+def combined(cases):
+    """Return a configuration with the mistakes of all `cases`; None if they change one text."""
+    text = BASE
+    for case in cases:
+        if text.count(case["line"]) != 1 or not all(each in text for each in case.get("swap", ())):
+            return None
+        text = text_of(case, text)
+    with suppress(tomllib.TOMLDecodeError):
+        tomllib.loads(text)
+        return text if all(case["by"].rstrip("\n") in text for case in cases) else None
+    return None
+
+
+def findings_of(cases, directory):
+    """Return what `check` finds in a configuration with the mistakes of all `cases`."""
+    path = directory / "my.toml"
+    path.write_text(combined(cases), "utf-8")
+    with pytest.raises(ConfigErrors) as caught:
+        buildable_settings_of(path)
+    return caught.value.findings
+
+
+def finding_of(case, findings):
+    """Return the finding of the mistake in a case, or None."""
+    same = (each for each in findings if each.code == case["code"] and case["says"] in each.message)
+    return next(same, None)
+
+
+@pytest.mark.slow
+def test_all_mistakes_of_a_configuration_are_found_at_once(tmp_path):
+    cases = [each for each in CASES if "line" in each and each["code"] not in ("E102", "E110")]
+    for case in cases:
+        for name, content in case.get("files", {}).items():
+            (tmp_path / name).write_text(content, "utf-8")
+    alone = {each["mistake"]: finding_of(each, findings_of([each], tmp_path)) for each in cases}
+    cases = [
+        each for each in cases if alone[each["mistake"]] and each["mistake"] not in NOT_COMBINED
+    ]
+    keys = {
+        each["mistake"]: alone[each["mistake"]].key.removeprefix("fields.temperature.")
+        for each in cases
+    }
+
+    def hides(one, other):
+        """Return whether the mistake `other` can hide the mistake `one`."""
+        names = one["mistake"], keys[one["mistake"]]
+        return any(
+            any(re.match(hidden, each) for each in names) and re.match(by, keys[other["mistake"]])
+            for hidden, by in HIDDEN
+        )
+
+    for seed in range(ROUNDS):
+        left = Random(seed).sample(cases, len(cases))
+        while left:
+            together = []
+            for case in left:
+                if len(together) < MAX_TOGETHER and not any(
+                    hides(case, each) or hides(each, case) for each in together
+                ):
+                    together += [case] if combined([*together, case]) else []
+            left = [each for each in left if each not in together]
+            found = findings_of(together, tmp_path)
+            assert [each["mistake"] for each in together if not finding_of(each, found)] == [], [
+                each["mistake"] for each in together
+            ]
 
 
 def test_the_user_of_the_daemon_is_named_if_the_file_cannot_be_read(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 from edge_tvbo_adapters.mqtt.message_router import MessageRouter
 from support.mqtt_bytes import message
 from support.paths import DEPLOY
+from support.settings import AnyFormats
 
 from edge_tvbo.cli import main
 from edge_tvbo.config import loader
@@ -15,7 +16,7 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.commands import Activate, PublishState, Recommend, Reject
 from edge_tvbo.messages.events import BatteryReported, IntervalElapsed, Reading
 
-PAYLOADS = ("number", "json", "tasmota")
+PAYLOADS = AnyFormats(("number", "json", "tasmota"))
 KERNEL = "kernel = { name = NAME, variance = 4.0, noise_variance = 0.04, mean = 21.0 }"
 BASE = {
     "policy": 'policy = { name = "auto" }',

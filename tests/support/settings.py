@@ -37,3 +37,13 @@ def mqtt_settings(port, *, reconnect_min=1.0, reconnect_max=60.0, password=None,
         password=None if password is None else Secret(password),
         **others,
     )
+
+
+class AnyFormats(tuple):
+    """Names of payload formats that accept all settings."""
+
+    def mistakes(self, payload, settings):
+        return ()
+
+    def has_downlink(self, payload):
+        return True

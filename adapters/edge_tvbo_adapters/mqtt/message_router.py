@@ -255,7 +255,7 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
             name,
             field,
             source.topic,
-            reading_codec(name, field, index),
+            reading_codec(field, index),
             source.quantity,
             source.sensors,
             source.scale,
@@ -263,7 +263,7 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
         )
         for index, source in enumerate(field.sources)
     ]
-    battery, codec = field.energy and field.energy.battery, battery_codec(name, field)
+    battery, codec = field.energy and field.energy.battery, battery_codec(field)
     if battery and codec:
         sharing = [each.sensors for each in field.sources if each.topic == battery.topic]
         found += [BatteryRoute(name, field, battery.topic, codec, each) for each in sharing or [()]]

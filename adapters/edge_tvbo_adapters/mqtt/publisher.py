@@ -224,6 +224,6 @@ def activations(name: str, field: FieldSettings) -> dict[str, Activation]:
             found, topic=found.topic.replace(SENSOR_PLACE, field.names.get(sensor, sensor))
         )
         for index, source in enumerate(field.sources)
-        if (found := activation(name, field, index)) is not None
+        if (found := activation(field, index)) is not None
         for sensor in source.sensors
     }

@@ -6,16 +6,45 @@ returns the codec for given settings. If the integration has default topics, the
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 
-from edge_tvbo.errors import ConfigError
-from edge_tvbo.messages.payloads import PayloadCodec, Preset
+from edge_tvbo.errors import Code, ConfigError, Mistake
+from edge_tvbo.messages.payloads import Activation, PayloadCodec, Preset
 from edge_tvbo.plugins import Registry
 
 log = logging.getLogger(__name__)
+MAX_MISTAKES = 10  # reported mistakes in the settings of one format
 _HERE = __name__
-FORMATS = Registry(
+
+
+class PayloadFormats(Registry):
+    """Registry of the payload formats, which checks their settings for the configuration."""
+
+    def mistakes(self, payload: str, settings: Mapping[str, str]) -> Iterator[Mistake]:
+        """Yield the mistakes in the settings of the format `payload`; a path is () or ``(key,)``.
+
+        To find an invalid setting, the settings are removed one at a time. If the removal of
+        exactly one setting changes or removes the error, the error is reported for this setting.
+        The remaining settings are then checked again.
+        """
+        rest = dict(settings)
+        while len(settings) - len(rest) < MAX_MISTAKES and (text := _problem(payload, rest)):
+            wrong = [key for key in rest if _problem(payload, _without(rest, key)) != text]
+            path = tuple(wrong) if len(wrong) == 1 else ()
+            if path or rest == settings:
+                yield Mistake(path, f"is invalid: {text}", Code.WRONG_VALUE)
+            if not path:
+                return
+            rest = _without(rest, wrong[0])
+
+    def has_downlink(self, payload: str) -> bool:
+        """Return whether the format `payload` has a default downlink message."""
+        preset = preset_of(payload)
+        return preset is not None and downlink(preset) is not None
+
+
+FORMATS = PayloadFormats(
     "payloads",
     {
         "number": f"{_HERE}.number:codec",
@@ -50,6 +79,25 @@ def make_codec(name: str, settings: Mapping[str, str]) -> PayloadCodec:
             f"the payload format {name!r} cannot be used: {type(error).__name__}: {error}"
         ) from error
     return codec
+
+
+def _problem(payload: str, settings: Mapping[str, str]) -> str | None:
+    """Return why the format `payload` rejects the settings; None if it accepts them."""
+    try:
+        make_codec(payload, settings)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+def _without(settings: Mapping[str, str], key: str) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if name != key}
+
+
+def downlink(preset: Preset) -> Activation | None:
+    """Return the command of a preset if it is a LoRaWAN downlink; otherwise None."""
+    usual = preset.activate
+    return usual if usual is not None and usual.mode == "lorawan" else None
 
 
 def preset_of(name: str) -> Preset | None:

@@ -9,7 +9,7 @@ import pytest
 from edge_tvbo_adapters.mqtt.publisher import activations
 from edge_tvbo_adapters.mqtt.topics import Template, activation_payload
 from edge_tvbo_adapters.payloads import FORMATS, all_presets, make_codec
-from edge_tvbo_adapters.payloads.of_field import activation, check_payloads, reading_codec
+from edge_tvbo_adapters.payloads.of_field import activation, reading_codec
 from support.paths import DOCS
 from support.recorded import MESSAGES
 
@@ -50,9 +50,7 @@ def loaded(directory, *fields):
             del table["reading"]
     path = directory / "edge.toml"
     path.write_text(f"fields = {toml(tables)}")
-    settings = loader.load(path)
-    check_payloads(settings.fields)
-    return list(settings.fields.values())
+    return list(loader.load(path, FORMATS).fields.values())
 
 
 @pytest.mark.parametrize("lines", LINES, ids=lambda each: str(each)[:70])
@@ -62,7 +60,7 @@ def test_each_example_of_the_page_is_a_valid_configuration(tmp_path, lines):
     for index, source in enumerate(field.sources):
         name = field.names.get(source.sensors[0], source.sensors[0])
         assert Template(source.topic).sensor(source.topic.replace("{sensor}", name)) == name
-        assert (activation("f0", field, index) is None) == advises
+        assert (activation(field, index) is None) == advises
 
 
 def test_the_page_says_of_each_integration_what_can_be_polled():
@@ -81,7 +79,7 @@ def test_a_shelly_replies_to_the_recipe_on_the_topic_of_its_readings(tmp_path):
     request = json.loads(sent)
     assert Template(field.reading.topic).sensor(f"{request['src']}/rpc") == "hall"
     reply = {"id": 1, "src": "shelly", "dst": request["src"], "result": {"id": 0, "tC": 21.5}}
-    assert reading_codec("f0", field)(json.dumps(reply).encode()) == (21.5, None)
+    assert reading_codec(field)(json.dumps(reply).encode()) == (21.5, None)
 
 
 def test_the_page_names_every_payload():
@@ -97,7 +95,7 @@ def test_a_recorded_message_is_read_by_a_configuration_for_it(tmp_path):
     found = loaded(tmp_path, *({"reading": each} for each in readings))
     for field, message in zip(found, MESSAGES, strict=True):
         if isinstance(message.expected, tuple):
-            assert reading_codec("f", field)(message.body) == message.expected
+            assert reading_codec(field)(message.body) == message.expected
 
 
 @pytest.mark.parametrize(
@@ -125,7 +123,7 @@ def test_each_activation_mode_has_its_own_command(tmp_path, mode, payload, expec
             "activate": {"mode": mode, "topic": "to/{sensor}"},
         },
     )
-    usual = activation("f0", field)
+    usual = activation(field)
     assert usual.mode == mode
     assert activations("f0", field)["hall"].topic == "to/hall"
     sent = activation_payload(field, usual.payload, Activate("hall", 7, 600.0, 660.0))
@@ -139,7 +137,7 @@ def test_a_configured_payload_is_preferred_to_the_preset(tmp_path):
             tmp_path,
             {"reading": {"topic": "up/{sensor}", "payload": payload}, "activate": activate},
         )
-        assert activation("f0", field).payload == '{"id": "{sensor}"}'
+        assert activation(field).payload == '{"id": "{sensor}"}'
 
 
 def test_lorawan_mode_without_a_downlink_payload_is_a_configuration_error(tmp_path):
@@ -153,26 +151,29 @@ def test_each_source_has_the_downlink_of_its_own_network_server(tmp_path):
         {"topic": "b/{sensor}", "payload": "number"},
     ]
     activate = {"mode": "lorawan", "topic": "to/{sensor}"}
-    with pytest.raises(ConfigError, match=r"readings\.1\.activate\.payload is missing"):
+    with pytest.raises(ConfigError, match=r"readings\[1\]\.activate\.payload is missing"):
         loaded(tmp_path, {"readings": sources, "activate": activate})
     sources[1]["activate"] = {"topic": "down/{sensor}", "payload": "1"}
 
     (field,) = loaded(tmp_path, {"readings": sources, "activate": activate})
 
-    assert "downlinks" in activation("f0", field, 0).payload
-    assert activation("f0", field, 1).payload == "1"
+    assert "downlinks" in activation(field, 0).payload
+    assert activation(field, 1).payload == "1"
     topics = [each.topic for each in activations("f0", field).values()]
     assert topics == ["to/hall", "down/attic"]
 
 
 def test_every_invalid_source_is_reported(tmp_path):
-    sources = [{"topic": "a/{sensor}", "payload": "json", "valu": "t", "sensors": ["hall"]}]
+    wrong = {"payload": "json", "valu": "t", "tim": "ts"}
+    sources = [{"topic": "a/{sensor}", "sensors": ["hall"]} | wrong]
     sources.append({"topic": "b/{sensor}", "payload": "number", "value": "t"})
 
     with pytest.raises(ConfigError) as raised:
         loaded(tmp_path, {"readings": sources})
 
-    assert [each.path[-2:] for each in raised.value.mistakes] == [(0, "valu"), (1, "value")]
+    keys = [each.key for each in raised.value.findings]
+    path = "fields.f0.readings"
+    assert sorted(keys) == [f"{path}[0].tim", f"{path}[0].valu", f"{path}[1].value"]
 
 
 def test_two_fields_with_one_sleepy_topic_are_a_configuration_error(tmp_path):

@@ -4,12 +4,7 @@ from collections.abc import Collection
 
 from edge_tvbo.config.errors import KeyPath, Report, dotted, listed, shown
 from edge_tvbo.config.reader import Values
-from edge_tvbo.config.source_checks import (
-    PayloadFormats,
-    check_format,
-    payload_settings,
-    sources_of,
-)
+from edge_tvbo.config.source_checks import PayloadFormats, check_format, sources_of, value_of
 from edge_tvbo.config.topic_checks import check_topic_names
 from edge_tvbo.errors import Code
 
@@ -100,11 +95,7 @@ def _check_battery(battery: Values, field: Values, path: KeyPath, report: Report
     if not battery.get("topic"):
         return
     readings = [reading for _, reading in sources_of(field)]
-    if any(
-        all(battery.get(key) == each.get(key) for key in ("topic", "payload"))
-        and payload_settings(battery) == payload_settings(each)
-        for each in readings
-    ):
+    if value_of(battery) in map(value_of, readings):
         report.add(
             (*path, "energy", "battery", "topic"),
             f"is {shown(battery['topic'])}, so the battery charge and the reading would be the "

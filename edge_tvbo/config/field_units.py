@@ -1,4 +1,4 @@
-"""Units of fields: finds a unit that belongs to other quantities than the field's name."""
+"""Units of fields: which units and quantities belong together, by the field's name."""
 
 import re
 
@@ -22,6 +22,15 @@ UNITS: dict[str, tuple[str, ...]] = {
 }
 
 
+def may_be_charge(name: str, unit: str) -> bool:
+    """Return whether the readings of the field `name` may be charges of batteries, in %.
+
+    >>> may_be_charge("battery", "%"), may_be_charge("humidity", "%"), may_be_charge("x", "°C")
+    (True, False, False)
+    """
+    return unit in ("", "%") and _quantity(name) not in UNITS
+
+
 def wrong_unit(name: str, unit: str) -> str:
     """Return what is wrong with the `unit` of the field `name`; "" if nothing is known to be wrong.
 
@@ -33,7 +42,7 @@ def wrong_unit(name: str, unit: str) -> str:
     >>> wrong_unit("temperature-2", "degrees"), wrong_unit("radon", "hPa"), wrong_unit("co2", "")
     ('', '', '')
     """
-    quantity = re.sub(r"_\d+$", "", name.replace("-", "_"))
+    quantity = _quantity(name)
     owners = [each for each in UNITS if unit and _has_unit(each, unit)]
     if quantity not in UNITS or quantity in owners or not owners:
         return ""
@@ -41,6 +50,11 @@ def wrong_unit(name: str, unit: str) -> str:
     *units, last = UNITS[quantity]
     allowed = f"{', '.join(units)} and {last}"
     return f'is "{unit}", a unit of {owner}; the units of {quantity} are {allowed}'
+
+
+def _quantity(name: str) -> str:
+    """Return the name of a field's quantity, without the number at the end of the field's name."""
+    return re.sub(r"_\d+$", "", name.replace("-", "_"))
 
 
 def _has_unit(quantity: str, unit: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from edge_tvbo.config.errors import KeyPath, Report, did_you_mean, dotted, listed, shown
-from edge_tvbo.config.field_settings import DEFAULT_VALUES
+from edge_tvbo.config.field_settings import DEFAULT_VALUES, TIMES
 from edge_tvbo.config.reader import Values
 from edge_tvbo.errors import Code, Mistake
 
@@ -34,6 +34,16 @@ def payload_settings(table: Values) -> dict[str, str]:
     default = DEFAULT_VALUES.get(table.get("payload", ""))
     usual = {} if default is None else {"value": default}
     return {**usual, **table.get("settings", {})}
+
+
+def value_of(table: Values) -> tuple[object, ...]:
+    """Return what selects the value in the messages of a source or battery.
+
+    The result contains the topic, the format and its settings without those of the time.
+    """
+    settings = payload_settings(table).items()
+    chosen = frozenset(each for each in settings if each[0] not in TIMES)
+    return table.get("topic"), table.get("payload"), chosen
 
 
 def sources_of(field: Values) -> list[tuple[KeyPath, Values]]:

@@ -5,8 +5,9 @@ from typing import Any
 
 from edge_tvbo.config.errors import KeyPath, Report, dotted, shown
 from edge_tvbo.config.field_settings import TIMES
+from edge_tvbo.config.field_units import may_be_charge
 from edge_tvbo.config.reader import Values
-from edge_tvbo.config.source_checks import commands_of, payload_settings, sources_of
+from edge_tvbo.config.source_checks import commands_of, payload_settings, sources_of, value_of
 from edge_tvbo.config.topic_types import OWN_TOPICS
 from edge_tvbo.errors import Code
 
@@ -86,6 +87,7 @@ def check_between_fields(fields: Mapping[str, Values], report: Report) -> None:
     topics = _subscribed_topics(fields)
     for name, field in fields.items():
         path = ("fields", name)
+        _check_battery_topic(path, field, fields, report)
         for key, source in sources_of(field):
             _check_reading_topic((*path, *key, "topic"), name, field, source, readings, report)
         if field.get("activate", {}).get("mode") == "sleepy":
@@ -139,6 +141,36 @@ def _check_reading_topic(
                 code=Code.TWICE,
             )
             return
+
+
+def _check_battery_topic(
+    path: KeyPath, field: Values, fields: Mapping[str, Values], report: Report
+) -> None:
+    """Check that the battery charges of the field at `path` are no readings of another quantity.
+
+    A field whose readings may be charges is left out: it can look for the emptiest battery.
+    """
+    battery = (field.get("energy") or {}).get("battery") or {}
+    own = _names_in_topics(field, field.get("sensors", ()))
+    for name, other in fields.items():
+        if not battery or other is field or may_be_charge(name, other.get("unit", "")):
+            continue
+        for _, source in sources_of(other):
+            is_same = value_of(source) == value_of(battery)
+            if is_same and own & _names_in_topics(other, source.get("sensors", ())):
+                report.add(
+                    (*path, "energy", "battery", "topic"),
+                    f"is {shown(battery['topic'])}, so the battery charge and the reading of "
+                    f"{dotted(('fields', name))} would be the same value of a message; set "
+                    '`value`, such as value = "battery", or the topic of the charges',
+                    code=Code.TWICE,
+                )
+                return
+
+
+def _names_in_topics(field: Values, sensors: Collection[str]) -> set[str]:
+    names = field.get("names", {})
+    return {names.get(sensor, sensor) for sensor in sensors}
 
 
 def _check_command_topics(

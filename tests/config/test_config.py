@@ -706,6 +706,52 @@ def test_fields_that_read_different_values_may_share_a_topic(tmp_path):
     assert list(load(tmp_path, both).fields) == ["heat", "wet"]
 
 
+SHARED_TOPIC = """
+[fields.heat.energy]
+battery = {{ topic = "lab/{{sensor}}/x", payload = "json", value = "{charge}" }}
+
+[fields.{other}]
+unit = "{unit}"
+interval = "10min"
+kernel = {{ name = "exchangeable", variance = 12.0, noise_variance = 0.05, mean = 21 }}
+sensors = ["{sensor}", "c"]
+reading = {{ topic = "lab/{{sensor}}/x", payload = "json", value = "x", time = "ts" }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "accepted"),
+    [
+        ({"other": "humidity"}, False),
+        ({"unit": "lx"}, False),
+        ({}, True),  # a field of charges, which looks for the emptiest battery
+        ({"other": "humidity", "charge": "battery"}, True),
+        ({"other": "humidity", "sensor": "d"}, True),
+    ],
+)
+def test_a_battery_charge_is_no_reading_of_another_quantity(tmp_path, changes, accepted):
+    usual = {"other": "charges", "unit": "%", "charge": "x", "sensor": "a"}
+    text = PLAIN + SHARED_TOPIC.format(**usual | changes)
+
+    if accepted:
+        load(tmp_path, text)
+        return
+    (found,) = findings(tmp_path, text)
+    assert found.key == "fields.heat.energy.battery.topic"
+    other = changes.get("other", "charges")
+    assert f"the reading of fields.{other} would be the same value of a message" in found.message
+
+
+def test_a_battery_charge_is_no_reading_of_its_field_whatever_the_time(tmp_path):
+    reading = 'topic = "x/{sensor}", payload = "json", value = "t"'
+    text = with_line(f'reading = {{ {reading}, time = "ts" }}\nenergy.battery = {{ {reading} }}')
+
+    (found,) = findings(tmp_path, text)
+
+    assert found.key == "fields.heat.energy.battery.topic"
+    assert "the same value of a message" in found.message
+
+
 def test_two_lines_of_a_positions_file_with_one_id_are_an_error_with_both_lines(tmp_path):
     text = with_line('sensors = ["mote-1", "mote-2"]', with_line('positions = "locs.txt"'))
 

@@ -420,7 +420,8 @@ def _publish_discovery(session: ShortSession, topic: str, observed: Observed) ->
     if not session.why_refused:
         text = (
             f"a message on {topic} does not come back: the broker refuses it, or this login cannot "
-            f"read the topic; {fix}; to see which it is, check with EDGE_TVBO__MQTT__VERSION=5"
+            f"read the topic; {fix}. If the broker supports MQTT 5, this check says with "
+            "EDGE_TVBO__MQTT__VERSION=5 which it is"
         )
     return CheckResult(False, text, Code.FORBIDDEN)
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import cache
 from math import floor, log10
 
+from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.commands import Ending, Record, Unused
 from edge_tvbo.messages.documents import Decision, FieldHealth, Reason
 from edge_tvbo.messages.formatting import counted, named, significant
@@ -89,14 +91,20 @@ def _reason_text(decision: Decision) -> str:
 
 
 def _has_model(decision: Decision) -> bool:
-    """Return whether a decision in the history was made with estimates of a model.
+    """Return whether a decision in the history was made with estimates of a model."""
+    return not decision.text.endswith(WITHOUT_MODEL) and _policy_has_model(decision.policy)
 
-    A policy of a package that is no longer installed counts as a policy with a model, unless the
-    text of the decision says otherwise.
+
+@cache
+def _policy_has_model(policy: str) -> bool:
+    """Return, for texts of the history, whether a policy has a model.
+
+    A policy whose package is no longer installed, or cannot be loaded, counts as one with a model.
     """
-    if decision.text.endswith(WITHOUT_MODEL):
-        return False
-    kind = find_settings_class(decision.policy)
+    try:
+        kind = find_settings_class(policy)
+    except ConfigError:
+        return True
     return kind is None or kind.has_model
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import closing
 from datetime import datetime
+from importlib.metadata import EntryPoint, EntryPoints
 
 import msgspec
 import numpy as np
@@ -417,6 +418,14 @@ def test_why_mentions_the_model_of_a_requested_sensor_only_if_there_is_one(polic
     saved = REPLACE(selected.decision, reason=Reason.SAVED, text=text)
     lines = history_text.describe(HistoryEntry("lab", saved), 61.0)
     assert (f"The model of {policy} had " in "\n".join(lines)) is has_model
+
+
+def test_why_describes_decisions_of_policies_that_are_gone_or_cannot_be_loaded(monkeypatch):
+    broken = EntryPoint("broken", "no_such_package:Settings", "edge_tvbo.policies")
+    monkeypatch.setattr("edge_tvbo.plugins._entry_points", lambda kind: EntryPoints([broken]))
+    for policy in ("gone", "broken"):
+        decision = REPLACE(history_entry(7).decision, policy=policy)
+        assert f"The model of {policy} had " in words(decision=decision, record=ENDED)
 
 
 @pytest.mark.acceptance(17)

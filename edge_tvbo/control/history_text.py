@@ -76,7 +76,7 @@ def replies(health: FieldHealth) -> str:
     """
     if health.recommends:
         whose = "its" if health.answered == 1 else "their"
-        return f"{counted(health.answered, 'recommended sensor')} reported in {whose} interval"
+        return f"{counted(health.answered, 'selected sensor')} reported in {whose} interval"
     replied = f"{health.answered} {'reply' if health.answered == 1 else 'replies'}"
     undelivered = f", {health.undelivered} not delivered" if health.undelivered else ""
     return f"{replied}, {health.missed} timed out{undelivered}"

@@ -44,7 +44,7 @@ VARYING = (  # what depends on the moment
     (r"next is .* with #", "next is ... with #"),
     (r"varies # times as much as", "varies as much as"),
     (r"(#) repl(y|ies)", r"\1 replies"),
-    (r"(#) recommended sensors?", r"\1 recommended sensors"),
+    (r"(#) selected sensors?", r"\1 selected sensors"),
 )
 COMMAND_TOPIC = re.compile(r"zigbee2mqtt/.*/get|cmnd/.*|home/.*/get")
 ASKED = re.compile(r"\bactivate|timed out|time-out|did not reply|replie|was asked|responds again")

@@ -181,7 +181,7 @@ def only_the_sensor_that_stops_is_named(home):
         assert why.returncode == 0, why.stderr
         said += why.stdout
     said += home.log_text()
-    assert "recommended sensors reported in their interval" in said
+    assert "selected sensors reported in their interval" in said
     assert "activated" not in said and "timed out" not in said and "asked" not in said
     assert said.count("sensor-lost: ") == 1
 

@@ -141,21 +141,17 @@ def _short_ending(decision: Decision, record: Record, unit: str) -> str:
     return f"{replied} {value}{unit}{unused}{', reset' if record.reset else ''}"
 
 
-def _end(decision: Decision, interval_s: float) -> float:
-    """Return the end of the interval, in s since 1970, or the deadline of the reply if later."""
-    began, deadline = map(datetime.fromisoformat, (decision.at, decision.expires_at))
-    return max(began.timestamp() + interval_s, deadline.timestamp())
-
-
 def _ending(entry: HistoryEntry, now: float, interval_s: float) -> str:
     decision, record, unit = entry.decision, entry.record, _unit(entry)
     if record is None:
         if decision.reason is Reason.SAVED:
             return "Without an activation, no reply was expected."
-        if now < _end(decision, interval_s):
+        began, deadline = map(datetime.fromisoformat, (decision.at, decision.expires_at))
+        may_reply = now < deadline.timestamp()
+        if may_reply or now < began.timestamp() + interval_s:
             text = "The interval is still running; its end is not in the history yet."
             counts = f" A reply counts until {decision.expires_at}."
-            return text if decision.recommended else text + counts
+            return text + counts if may_reply and not decision.recommended else text
         if decision.recommended:
             return "The sensor was recommended; no reading of the sensor in this interval is known."
         return (

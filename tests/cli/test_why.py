@@ -300,19 +300,19 @@ def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
     assert "  - 2026-11-21T00:00:07Z sensor-lost: mote-1" in words(notices=(notice,))
 
 
-@pytest.mark.parametrize("after_s", [1.0, 60.0])
-def test_why_says_that_an_interval_is_still_running(after_s):
+@pytest.mark.parametrize(
+    ("after_s", "counts"), [(1.0, " A reply counts until 2026-11-21T00:00:37Z."), (60.0, "")]
+)
+def test_why_says_that_an_interval_is_still_running(after_s, counts):
     """Even after the deadline of the reply, the end of the interval is not in the history yet."""
     entry = history_entry(7, ended=False)
     now = datetime.fromisoformat(entry.decision.at).timestamp() + after_s
+    decision = REPLACE(entry.decision, expires_at="2026-11-21T00:00:37Z")
     end = "The interval is still running; its end is not in the history yet."
-
-    *_, activated = history_text.describe(entry, now, interval_s=600.0)
-    recommended = REPLACE(entry, decision=REPLACE(entry.decision, recommended=True))
-    *_, advised = history_text.describe(recommended, now, interval_s=600.0)
-
-    assert activated == f"{end} A reply counts until {entry.decision.expires_at}."
-    assert advised == end
+    for is_advice in (False, True):
+        shown = REPLACE(entry, decision=REPLACE(decision, recommended=is_advice))
+        *_, ending = history_text.describe(shown, now, interval_s=600.0)
+        assert ending == (end if is_advice else end + counts)
 
 
 def test_why_says_that_the_newest_interval_is_still_running(made, monkeypatch):

@@ -22,7 +22,7 @@ from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics import window as kernels
 from edge_tvbo.numerics.types import Array
 
-MAX_ROTATED = 1e8  # largest reading, in model units, whose drop leaves only small rounding errors
+MAX_ROTATED = 1e6  # largest reading, in prior stds, whose drop leaves only small rounding errors
 
 
 class WindowPosterior(StateSpaceBase):
@@ -35,9 +35,9 @@ class WindowPosterior(StateSpaceBase):
     window : int
         W, largest number of readings held, 1 or more. The factor is recomputed after every W
         dropped readings, so that it never contains the rounding errors of more than W updates. The
-        recomputation costs another O(W² + WM) per interval on average. After a reading above 1e8
-        is dropped, the factor is recomputed at once. `restore` recomputes the factor, too, to check
-        it, in O(W³ + W²M).
+        recomputation costs another O(W² + WM) per interval on average. After a reading of more
+        than 10^6 prior standard deviations is dropped, the factor is recomputed at once. `restore`
+        recomputes the factor, too, to check it, in O(W³ + W²M).
 
     Raises
     ------
@@ -141,7 +141,7 @@ class WindowPosterior(StateSpaceBase):
             self._predict()
 
     def _drop_oldest(self) -> None:
-        self._drops += 1 if abs(self._y[0]) <= MAX_ROTATED else self._window
+        self._drops += 1 if abs(self._z[0]) <= MAX_ROTATED else self._window
         kernels.drop_oldest(
             self._L,
             self._V,

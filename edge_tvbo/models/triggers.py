@@ -258,13 +258,14 @@ class BlockBounds(msgspec.Struct, frozen=True):
         Raises
         ------
         ConfigError
-            Unless 0 <= epsilon_lower <= epsilon_upper <= 1.
+            Unless 0 <= epsilon_lower <= epsilon_upper <= 1 and T is a whole number, 1 or more.
 
         References
         ----------
         [ET] corollary 1, with the factor 12 of section 6.
         """
         check_ordered_rates(epsilon_lower, epsilon_upper)
+        check_count(horizon=horizon)
         return cls(_block(epsilon_upper, horizon), _block(epsilon_lower, horizon))
 
 

@@ -195,6 +195,11 @@ def test_a_rate_of_0_gives_blocks_as_long_as_the_horizon():
     assert BlockBounds.from_rates(0.0, 0.1, horizon=300) == BlockBounds(22, 300)
 
 
+def test_a_horizon_without_intervals_is_rejected():
+    with pytest.raises(ConfigError, match="horizon is 0; it must be a whole number, 1 or more"):
+        BlockBounds.from_rates(0.0, 0.1, horizon=0)
+
+
 def test_parameters_out_of_range_are_rejected():
     for wrong in (
         {"delta_b": 0.0},

@@ -165,7 +165,10 @@ class BoxPolicy:
 
     def _checked_point(self, arm: Any) -> Point:
         """Return the box point `arm` as a tuple; raise `ValueError` if it is not in the box."""
-        place = np.asarray(arm, np.float64)
+        try:
+            place = np.asarray(arm, np.float64)
+        except (TypeError, ValueError, OverflowError):
+            place = np.empty(0)
         if place.shape != self.field.lower.shape or not self.field.contains(place[None, :]):
             raise ValueError(
                 f"{arm} is not a point of this box; allowed: {len(self.field.lower)} numbers from "

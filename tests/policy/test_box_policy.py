@@ -84,7 +84,7 @@ def test_a_point_may_be_any_sequence_and_must_lie_in_the_box():
     policy.observe([2], 1.0)
 
     assert policy.observations == 2
-    for wrong in (2.1, (2.1,), (0.5, 0.5), (math.nan,)):
+    for wrong in (2.1, (2.1,), (0.5, 0.5), (math.nan,), (10**400,), None, {}):
         with pytest.raises(ValueError, match="is not a point of this box; allowed: 1 numbers from"):
             policy.observe(wrong, 1.0)
         with pytest.raises(ValueError, match="is not a point of this box; allowed: 1 numbers from"):

@@ -1,7 +1,5 @@
 """Command `benchmark`: compares policies on problems whose true values are known."""
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
@@ -265,15 +263,15 @@ def _comparisons(results: "ResultTable", problems: Sequence[str]) -> str:
     The column `p against best` compares each policy with the best policy on the same problem. If
     there is only one run, the column `standard error` is empty.
     """
+    from edge_tvbo.messages.formatting import csv_table
     from edge_tvbo.research.benchmark import REGRET
     from edge_tvbo.research.ranking import compare_runs
 
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["problem", "policy", "mean regret", "standard error", "runs", "p against best"])
+    lines = []
     for problem in problems:
         for policy, p in compare_runs(results, REGRET, problem).items():
             cell = results.cell(REGRET, {"problem": problem, "policy": policy})
             error = f"{cell.error:.6g}" if cell.runs > 1 else ""
-            lines.writerow([problem, policy, f"{cell.mean:.6g}", error, cell.runs, f"{p:.3g}"])
-    return text.getvalue()
+            lines.append([problem, policy, f"{cell.mean:.6g}", error, cell.runs, f"{p:.3g}"])
+    header = ["problem", "policy", "mean regret", "standard error", "runs", "p against best"]
+    return csv_table(header, lines)

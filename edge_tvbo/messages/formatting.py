@@ -1,5 +1,7 @@
 """Formatting: times, durations, numbers and tables as text."""
 
+import csv
+import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from math import floor, inf, log10
@@ -133,6 +135,20 @@ def text_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
         ).rstrip()
         for row in rows
     )
+
+
+def csv_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Format rows of cells as the text of a CSV file.
+
+    >>> print(csv_table(["policy", "regret"], [["gp-ucb", 0.4]]), end="")
+    policy,regret
+    gp-ucb,0.4
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def named(sensors: Iterable[str], names: Mapping[str, str]) -> list[str]:

@@ -1,7 +1,5 @@
 """Report of an experiment: files with results and figures, and a comparison with the paper."""
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from edge_tvbo.errors import MissingExtra, naming_file
-from edge_tvbo.messages.formatting import significant, text_table
+from edge_tvbo.messages.formatting import csv_table, significant, text_table
 from edge_tvbo.research.experiments.base import (
     Cell,
     Experiment,
@@ -114,13 +112,11 @@ def check_expectations(experiment: Experiment, results: ResultTable) -> str:
 def _csv(rows: Sequence[Row]) -> str:
     labels = list(dict.fromkeys(label for row in rows for label in row.case))
     numbers = list(dict.fromkeys(number for row in rows for number in row.numbers))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["run", *labels, *numbers])
+    lines: list[list[object]] = []
     for row in rows:
         cells = [row.case.get(label, "") for label in labels]
-        writer.writerow([row.run, *cells, *(row.numbers.get(number, "") for number in numbers)])
-    return text.getvalue()
+        lines.append([row.run, *cells, *(row.numbers.get(number, "") for number in numbers)])
+    return csv_table(["run", *labels, *numbers], lines)
 
 
 def _document(experiment: Experiment, results: ResultTable) -> dict[str, Any]:

@@ -1,13 +1,11 @@
 """CSV files and Markdown table of a comparison of policies."""
 
-import csv
-import io
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from edge_tvbo.messages.formatting import rfc3339
+from edge_tvbo.messages.formatting import csv_table, rfc3339
 from edge_tvbo.research.reports.summary import ComparisonSummary, percent
 from edge_tvbo.simulation.backtest import UNIT_LABEL
 
@@ -54,7 +52,7 @@ def results(summary: ComparisonSummary) -> str:
 
     Regret is in standard deviations of the training data.
     """
-    return _csv(RESULT_COLUMNS, _result_rows(summary))
+    return csv_table(RESULT_COLUMNS, _result_rows(summary))
 
 
 def picks(summary: ComparisonSummary) -> str:
@@ -63,7 +61,7 @@ def picks(summary: ComparisonSummary) -> str:
     Values are in the unit of the recording. A cell is empty if there is no value, for example
     because there is no reply, no model or no threshold.
     """
-    return _csv(PICK_COLUMNS, _pick_rows(summary))
+    return csv_table(PICK_COLUMNS, _pick_rows(summary))
 
 
 def cells(summary: ComparisonSummary) -> list[tuple[str, ...]]:
@@ -141,11 +139,3 @@ def _exact(value: float) -> float | str:
 def _cell(value: float) -> float | str:
     """Return a difference or a std of ``picks.csv`` with nine significant digits, or "" if NaN."""
     return _exact(float(f"{value:.9g}"))
-
-
-def _csv(header: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue()

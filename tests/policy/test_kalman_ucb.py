@@ -258,6 +258,20 @@ def test_readings_before_the_clock_is_first_set_age_by_the_time_since_then():
     np.testing.assert_allclose(policy.posterior(), twin.posterior(30 * DAY), rtol=1e-9)
 
 
+def test_the_course_continues_if_the_clock_loses_its_time():
+    """It stood still until the clock was set again, unlike that of `auto`."""
+    (policy, _), (measured, _), (restarted, _) = (fitted_policy(interval=None) for _ in range(3))
+    policy.set_time(30 * DAY)
+    measured.set_time(30 * DAY)
+    before = policy.posterior()[0]
+    policy.pass_time(DAY / 4)
+    measured.set_time(30 * DAY + DAY / 4)
+    restarted.restore(policy.snapshot())
+    assert not np.allclose(policy.posterior()[0], before)
+    np.testing.assert_array_equal(policy.posterior(), measured.posterior())
+    np.testing.assert_array_equal(restarted.posterior(), policy.posterior())
+
+
 def test_skipped_intervals_take_no_time_if_their_lengths_are_measured():
     policy, _ = fitted_policy(interval=None)
     policy.set_time(0.0)

@@ -7,24 +7,21 @@ import numpy as np
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.base import FiniteArmsMixin
+from edge_tvbo.models.posteriors.season_clock import NO_TIME, SeasonClock
 from edge_tvbo.models.posteriors.state_space import StateSpacePosterior
 from edge_tvbo.models.snapshot import (
     State,
     decode_snapshot,
     encode_snapshot,
     read_bytes,
-    read_count,
-    read_number,
     snapshot_kind,
 )
-from edge_tvbo.models.structure import StructuralModel, part_of, phase_of
+from edge_tvbo.models.structure import StructuralModel, part_of
 from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics.types import Array
 
 SNAPSHOT_KIND = "course"  # kind of the snapshots
-UNSET_TIME = "unset_time"  # key of `_unset_time` in snapshots; missing if the time is 0
 DEFAULT_TIME = 13.0  # time constant without training rows, in intervals
-NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times before 1970
 
 
 class CoursePosterior(FiniteArmsMixin):
@@ -64,10 +61,7 @@ class CoursePosterior(FiniteArmsMixin):
         self._counts_intervals = model is None or model.interval > 0.0  # else, counts seconds
         posterior = StateSpacePosterior if self._counts_intervals else _OfAnyInterval
         self._around = posterior(around, Transition(phi * phi, 1.0 - phi * phi))
-        self._at = NO_TIME  # s since 1970 at the last `set_time`
-        self._is_unset = False  # whether the present time is unknown; `_at` is the last known time
-        self._waited = 0  # intervals that ended since `_at`
-        self._unset_time = 0.0  # s that have passed since `_at` while the time was unknown
+        self._clock = SeasonClock(0.0 if model is None else model.interval)
         self._refresh()
 
     def set_time(self, at: float | None) -> None:
@@ -75,11 +69,9 @@ class CoursePosterior(FiniteArmsMixin):
 
         None means that the time is unknown; the mean of the course is used until the next call.
         """
-        self._is_unset = at is None
-        if at is not None:
-            if self._at != NO_TIME:
-                self._evolve(at - self._at - self._unset_time)
-            self._at, self._waited, self._unset_time = at, 0, 0.0
+        if at is not None and self._clock.at != NO_TIME:
+            self._evolve(at - self._clock.at - self._clock.elapsed)
+        self._clock.set(at)
         self._refresh()
 
     def pass_time(self, seconds: float) -> None:
@@ -90,7 +82,7 @@ class CoursePosterior(FiniteArmsMixin):
         """
         if not self._counts_intervals:
             self._evolve(seconds)
-            self._unset_time += seconds
+            self._clock.unset_time += seconds
             self._refresh()
 
     def prior_std(self, arm: int) -> float:
@@ -106,14 +98,14 @@ class CoursePosterior(FiniteArmsMixin):
         """Advance the deviations from the course by one interval."""
         if self._counts_intervals:
             self._around.advance()
-        self._waited += 1
+        self._clock.waited += 1
         self._refresh()
 
     def skip(self, intervals: int) -> None:
         """Advance the deviations from the course by several intervals without readings, at once."""
         if self._counts_intervals:
             self._around.skip(intervals)
-        self._waited += intervals
+        self._clock.waited += intervals
         self._refresh()
 
     def reset(self) -> None:
@@ -124,9 +116,8 @@ class CoursePosterior(FiniteArmsMixin):
     def snapshot(self) -> bytes:
         """Return the state of the course posterior as bytes, for `restore`."""
         state: State = {
-            "at": self._at,
-            "waited": self._waited,
-            **({UNSET_TIME: self._unset_time} if self._unset_time else {}),
+            "at": self._clock.at,
+            **self._clock.counters(),
             "around": self._around.snapshot(),
         }
         return encode_snapshot(SNAPSHOT_KIND, self._field.fingerprint(), state)
@@ -134,12 +125,9 @@ class CoursePosterior(FiniteArmsMixin):
     def restore(self, blob: bytes) -> None:
         """Load a course posterior's state, or raise `SnapshotError` and change nothing."""
         state = decode_snapshot(SNAPSHOT_KIND, self._field.fingerprint(), blob)
-        at, waited = read_number(state, "at"), read_count(state, "waited")
-        unset_time = read_number(state, UNSET_TIME) if UNSET_TIME in state else 0.0
-        if unset_time < 0.0:
-            raise SnapshotError(f"The snapshot's {UNSET_TIME!r} is out of range.")
+        self._clock.check(state)
         self._around.restore(read_bytes(state, "around"))
-        self._at, self._waited, self._unset_time = at, waited, unset_time
+        self._clock.load(state)
         self._refresh()
 
     def _evolve(self, seconds: float) -> None:
@@ -161,9 +149,9 @@ class CoursePosterior(FiniteArmsMixin):
         model = self._model
         if model is None:
             return np.zeros(len(self._field))
-        if self._at == NO_TIME or self._is_unset or not model.period:
+        phase = self._clock.phase(model.period)
+        if phase < 0.0:
             return np.asarray(model.course.mean(axis=0))
-        phase = phase_of(self._at + self._waited * model.interval, model.period)
         return np.asarray(model.course[part_of(phase, len(model.course))])
 
 

@@ -18,6 +18,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.fingerprint import agree, kinds_agree
 from edge_tvbo.models.posteriors.base import FiniteArmsMixin
 from edge_tvbo.models.posteriors.component_covariance import make_covariance
+from edge_tvbo.models.posteriors.season_clock import NO_TIME, SeasonClock
 from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
 from edge_tvbo.models.posteriors.variation_learner import VariationLearner
 from edge_tvbo.models.snapshot import (
@@ -39,7 +40,6 @@ from edge_tvbo.models.structure import (
     component_table,
     harmonics_for,
     part_of,
-    phase_of,
 )
 from edge_tvbo.numerics import structural
 from edge_tvbo.numerics.structural import MAX_ERROR_STDS
@@ -47,8 +47,6 @@ from edge_tvbo.numerics.types import Array
 
 CLEAR_FACTOR = 1.2  # a trained field's standard deviation is reported if it changed by this factor
 SNAPSHOT_KIND = re.compile(r"structural ([0-9]{1,9}\.[0-9]{1,9})")  # the number is the season in s
-NO_TIME = -1.0  # before the first `set_time`; other negative numbers are times before 1970
-UNSET_TIME = "unset_time"  # key of `_unset_time` in snapshots; missing if the time is 0
 SAME_TIME = 0.5  # share of an interval; a smaller difference of two times counts as 0
 
 
@@ -86,10 +84,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self.variation = VariationLearner(self._model)
         self.mean = np.zeros(M)
         self.variance = np.zeros(M)
-        self._at = NO_TIME  # s since 1970 at the last `set_time`
-        self._is_unset = False  # whether the present time is unknown; `_at` is the last known time
-        self._waited = 0  # intervals that ended since `_at`
-        self._unset_time = 0.0  # s that have passed since `_at` while the time was unknown
+        self._clock = SeasonClock(self._model.interval)
         self._seen = 0.0  # s that have passed since the first `set_time`
         self.log_density = 0.0  # ln p(y) of the last reading y, before the update with y
         self.reset()
@@ -110,22 +105,24 @@ class StructuralPosterior(FiniteArmsMixin):
         at the same distance after the end. The reason: the components are stationary, so they
         change in the same way backwards in time.
         """
-        self._is_unset = at is None
-        if at is None:
-            self._refresh()
-            return
-        if self._at == NO_TIME:
+        if at is not None:
+            self._advance_to(at)
+        self._clock.set(at)
+        self._refresh()
+
+    def _advance_to(self, at: float) -> None:
+        """Advance the structural posterior from the last known time to the time `at`."""
+        before = self._clock.at
+        if before == NO_TIME:
             trained = self._model.state
             passed = 0.0 if trained is None else abs(at - trained.end)
         else:
-            passed = at - self._at
-            self.variation.adapt_liveliness(self._at, at, self._seen)
+            passed = at - before
+            self.variation.adapt_liveliness(before, at, self._seen)
             self._seen += max(0.0, passed)
-        passed -= self._elapsed
+        passed -= self._clock.elapsed
         if passed > SAME_TIME * self._model.interval:
             self._covariance.evolve(self._state, self._table.retain(passed))
-        self._at, self._waited, self._unset_time = at, 0, 0.0
-        self._refresh()
 
     def pass_time(self, seconds: float) -> None:
         """Advance the structural posterior by `seconds`, while the time of day is unknown.
@@ -136,7 +133,7 @@ class StructuralPosterior(FiniteArmsMixin):
         if self._model.interval:
             return
         self._covariance.evolve(self._state, self._table.retain(seconds))
-        self._unset_time += seconds
+        self._clock.unset_time += seconds
         self._refresh()
 
     def prior_std(self, arm: int) -> float:
@@ -181,7 +178,7 @@ class StructuralPosterior(FiniteArmsMixin):
         """Advance the structural posterior by one interval."""
         if self._model.interval:
             self._covariance.evolve(self._state, self._retain)
-        self._waited += 1
+        self._clock.waited += 1
         self._refresh()
 
     def skip(self, intervals: int) -> None:
@@ -189,7 +186,7 @@ class StructuralPosterior(FiniteArmsMixin):
         if self._model.interval:
             retain = self._table.retain(intervals * self._model.interval)
             self._covariance.evolve(self._state, retain)
-        self._waited += intervals
+        self._clock.waited += intervals
         self._refresh()
 
     def reset(self) -> None:
@@ -209,7 +206,7 @@ class StructuralPosterior(FiniteArmsMixin):
         clearly changed. If the posterior is approximate, the last fact describes the approximation.
         """
         components, rows = self._model.components, self._model.rows
-        period = self._model.period if self._has_time else 0.0
+        period = self._model.period if self._clock.has_time else 0.0
         shorter, longer = sorted((components.fast.time, components.slow.time))
         facts: list[Fact] = [SeasonAndRates(period, shorter, longer, rows)]
         factor = sqrt(self.variation.scale)
@@ -230,12 +227,11 @@ class StructuralPosterior(FiniteArmsMixin):
     def snapshot(self) -> bytes:
         """Return the state of the structural posterior as bytes, for `restore`."""
         state: State = {
-            "at": self._at,
+            "at": self._clock.at,
             "seen": self._seen,
             **self.variation.numbers(),
             "observations": self.observations,
-            "waited": self._waited,
-            **({UNSET_TIME: self._unset_time} if self._unset_time else {}),
+            **self._clock.counters(),
             **self._arrays(),
             **self._identity(),
         }
@@ -306,24 +302,9 @@ class StructuralPosterior(FiniteArmsMixin):
     def _noise_of(self, arm: int) -> float:
         return float(self._spread[arm]) ** 2 * self.variation.scale * self._noise
 
-    @property
-    def _has_time(self) -> bool:
-        return self._at != NO_TIME and not self._is_unset
-
-    @property
-    def _elapsed(self) -> float:
-        """Seconds by which the structural posterior was advanced since the last known time."""
-        return self._waited * self._model.interval + self._unset_time
-
     def _phase(self) -> float:
         """Return the phase of the structural posterior's season; -1 without a season or a time."""
-        return self._phase_of(self._model.season_period)
-
-    def _phase_of(self, period: float) -> float:
-        """Return the share of `period` that has passed; -1 if `period` is 0 or no time is set."""
-        if not self._has_time:
-            return -1.0
-        return phase_of(self._at + self._elapsed, period)
+        return self._clock.phase(self._model.season_period)
 
     def _bin(self) -> int:
         """Return which part of the season the current time is in, as an index."""
@@ -331,7 +312,7 @@ class StructuralPosterior(FiniteArmsMixin):
 
     def _course(self) -> Array:
         """Return the structural course at this time, (M,), or its mean if the time is unknown."""
-        course, phase = self._model.course, self._phase_of(self._model.period)
+        course, phase = self._model.course, self._clock.phase(self._model.period)
         if phase < 0.0:
             return self._mean_course
         row: Array = course[part_of(phase, len(course))]
@@ -359,23 +340,19 @@ class StructuralPosterior(FiniteArmsMixin):
 
     def _check(self, state: State, arrays: dict[str, AnyArray]) -> None:
         """Raise `SnapshotError` unless `state` is a valid structural state with these `arrays`."""
-        for name in ("observations", "waited"):
-            read_count(state, name)
-        read_number(state, "at")
+        read_count(state, "observations")
+        self._clock.check(state)
         seen = read_number(state, "seen")
         check_arrays(arrays, state)
         self._covariance.check(state)
         if seen < 0.0:
             raise SnapshotError("The snapshot's 'seen' is out of range.")
-        if UNSET_TIME in state and read_number(state, UNSET_TIME) < 0.0:
-            raise SnapshotError(f"The snapshot's {UNSET_TIME!r} is out of range.")
         self.variation.check(state)
 
     def _load_rest(self, state: State) -> None:
         """Load the structural posterior's numbers and its variation from a checked state."""
-        self.observations, self._waited = state["observations"], state["waited"]
-        self._at, self._seen = float(state["at"]), float(state["seen"])
-        self._unset_time = float(state.get(UNSET_TIME, 0.0))
+        self.observations, self._seen = state["observations"], float(state["seen"])
+        self._clock.load(state)
         self.variation.restore(state)
 
     def _identity(self) -> State:

@@ -110,8 +110,8 @@ def resetting_mismatch(
     block : int
         N, block length in intervals, 1 to T.
     beta : float
-        β_T, from `resetting_beta_on_arms`. On a continuous domain, it is the β of eq. 16, which
-        `models.beta.CompactBeta` computes.
+        β_T, from `resetting_beta_on_arms`. On a continuous domain, β_T is the square of the width
+        of `CompactBeta` in interval T ([B16] eq. 16).
     noise_variance : float
         σ², noise variance of a reading, > 0.
     delta : float

@@ -71,7 +71,7 @@ class Expectation(NamedTuple):
     text: str
     holds: bool | None  # None if the results cannot decide
     runs_needed: int = 30  # runs needed for a verdict; the experiment's default is always enough
-    test: str = ""  # test statistic on which `holds` is based, if there is one
+    test: str = ""  # test statistic on which `holds` is based, or why `holds` is None
 
 
 class Cell(NamedTuple):

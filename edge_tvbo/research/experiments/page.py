@@ -45,7 +45,7 @@ def _duration(seconds: float) -> str:
 def _claims(experiment: Experiment, results: ResultTable) -> Iterator[str]:
     yield from ("| result | claim | test |", "| --- | --- | --- |")
     for each in verdicts(experiment, results):
-        yield f"| {WORDS[each.holds]} | {each.text} | {each.reason} |"
+        yield f"| {WORDS[each.holds]} | {each.text} | {each.test} |"
 
 
 def _table(experiment: Experiment, results: ResultTable, table: Table) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -11,6 +11,7 @@ from edge_tvbo.errors import MissingExtra, naming_file
 from edge_tvbo.messages.formatting import csv_table, significant, text_table
 from edge_tvbo.research.experiments.base import (
     Cell,
+    Expectation,
     Experiment,
     PublishedValue,
     ResultTable,
@@ -77,34 +78,26 @@ def cells_with_published(
         yield cell, published.get(case_key(cell.case, cell.number))
 
 
-class Verdict(NamedTuple):
-    """Whether the results of an experiment confirm or contradict an expectation."""
-
-    holds: bool | None  # None if the expectation is open
-    text: str  # the expectation
-    reason: str  # the test statistic, or why the expectation is open
-
-
-def verdicts(experiment: Experiment, results: ResultTable) -> list[Verdict]:
-    """Return the report's verdict on each expectation of an experiment.
+def verdicts(experiment: Experiment, results: ResultTable) -> list[Expectation]:
+    """Return the expectations of an experiment, for the report.
 
     An expectation is open if there are too few runs to tell, or if its test is not significant.
     """
-    runs, found = results.runs, []
+    found = []
     for each in experiment.expectations(results):
         needed = min(each.runs_needed, experiment.runs)
-        if runs < needed:
-            reason = f"too few runs: {runs}; {needed} are needed"
-            found.append(Verdict(None, each.text, reason))
+        if results.runs < needed:
+            reason = f"too few runs: {results.runs}; {needed} are needed"
+            found.append(each._replace(holds=None, test=reason))
         else:
-            found.append(Verdict(each.holds, each.text, each.test))
+            found.append(each)
     return found
 
 
 def check_expectations(experiment: Experiment, results: ResultTable) -> str:
     """Return a line of the report per expectation: its verdict, its text, and the reason."""
     return "\n".join(
-        f"{WORDS[each.holds]:6} {each.text}" + (f" ({each.reason})" if each.reason else "")
+        f"{WORDS[each.holds]:6} {each.text}" + (f" ({each.test})" if each.test else "")
         for each in verdicts(experiment, results)
     )
 
@@ -132,7 +125,7 @@ def _document(experiment: Experiment, results: ResultTable) -> dict[str, Any]:
         "title": experiment.title,
         "source": experiment.source,
         "claims": [
-            {"text": each.text, "holds": each.holds, "test": each.reason}
+            {"text": each.text, "holds": each.holds, "test": each.test}
             for each in verdicts(experiment, results)
         ],
         "cells": cells,

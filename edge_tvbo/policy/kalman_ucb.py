@@ -5,7 +5,6 @@ from statistics import NormalDist
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.arm_space import Field
-from edge_tvbo.models.beta import BetaSchedule
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.course import CoursePosterior
 from edge_tvbo.policy.arguments import checked_duration, checked_time
@@ -19,7 +18,8 @@ def make_kalman_ucb(settings: KalmanUcbSettings, field: Field) -> "KalmanUcb":
         raise ConfigError(
             f"{settings.name} needs a field of sensors or of a grid; this field is a BoxField."
         )
-    return KalmanUcb(settings, field, CoursePosterior(field), FixedWidth(settings.width))
+    posterior, width = CoursePosterior(field), FixedWidth(settings.width)
+    return KalmanUcb(settings.name, field, posterior, width, seed=settings.seed)
 
 
 class FixedWidth:
@@ -44,15 +44,6 @@ class KalmanUcb(SkippingUpperConfidence):
 
     _posterior: CoursePosterior
     learns_rates = True
-
-    def __init__(
-        self,
-        settings: KalmanUcbSettings,
-        field: SensorField,
-        posterior: CoursePosterior,
-        width: BetaSchedule,
-    ) -> None:
-        super().__init__(settings.name, field, posterior, width, seed=settings.seed)
 
     def set_time(self, at: float | None) -> None:
         """Set the start of the current interval of `kalman-ucb`, in s since 1970, UTC."""

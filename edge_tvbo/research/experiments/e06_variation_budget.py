@@ -163,7 +163,7 @@ signal.
             return None
         prices = recording.values[recording.observed.any(axis=1)]
         field = train(prices, recording.sensors, noise_variance=STOCKS_NOISE)
-        values = (prices - field.center) / field.scale
+        values = field.to_model(prices)
         return ChangingFunction(field, values, np.zeros(len(values)), None)
 
     def published(self) -> list[PublishedValue]:

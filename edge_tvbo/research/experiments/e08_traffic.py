@@ -159,7 +159,7 @@ I-880, cannot be repeated.
         rows = values[:TRAINING_DAYS].reshape(-1, self._sensors)
         field = train(rows, names, unit="mph", noise_variance=NOISE_SHARE)
         for day, speeds in zip(self._days, values[TRAINING_DAYS:], strict=True):
-            truth = (speeds - field.center) / field.scale
+            truth = field.to_model(speeds)
             for case in _cases(T):
                 result = run_policy(case.make(field, seed=policy_seed), truth, np.zeros(T))
                 curve = result.mean_regret

@@ -217,7 +217,7 @@ def _starts(place: str, split: TrainTestSplit) -> dict[str, _Start]:
     unit, *_ = _other_unit(place)
     trained = split.trained_field()
     names, center, scale = trained.sensors, trained.center, trained.scale
-    days = (split.training - center) / scale, split.interval, split.start
+    days = trained.to_model(split.training), split.interval, split.start
     guessed = exchangeable(len(names), GUESSED_CORRELATION)
     common: dict[str, Any] = {"unit": unit, "center": center, "scale": scale}
     known = SensorField(names, trained.kernel, 0.01, structure=fit_structure(*days), **common)

@@ -32,8 +32,7 @@ from edge_tvbo.research.experiments.base import Expectation, ResultTable, Row, c
 from edge_tvbo.research.experiments.curves import INTERVALS
 from edge_tvbo.research.experiments.split_experiment import SplitExperiment, TrainTestSplit
 from edge_tvbo.simulation.replay import REPLY_SHARE
-from edge_tvbo.training.covariance import with_model
-from edge_tvbo.training.structural_fit import fit_structure
+from edge_tvbo.training.covariance import with_structure
 
 PLACES = (
     "Intel 7-8",
@@ -129,9 +128,8 @@ def _rows(
 
 def _field_of(split: TrainTestSplit) -> SensorField:
     """Return LOSS's field of the sensors of `split`, with a structural model."""
-    field = split.trained_field()
-    days = (split.training - field.center) / field.scale
-    return with_model(field, fit_structure(days, split.interval, split.start))
+    days = split.training, split.interval, split.start
+    return with_structure(split.trained_field(), *days, transform="none")
 
 
 def run_disturbed(
@@ -153,7 +151,7 @@ def run_disturbed(
         learn_from="activated",
     )
     controller = Controller(make_policy("auto", field, seed=0), settings, with_text=False)
-    z = (split.test - field.center) / field.scale
+    z = field.to_model(split.test)
     alive = np.arange(z.shape[1]) != disturbance.dead
     gained, died = np.empty(len(z)), 0
     for t, values in enumerate(z):

@@ -137,6 +137,13 @@ class FieldState:
         """Return the display name of a sensor in this field state."""
         return self.settings.sensor_names.get(sensor, sensor)
 
+    def was_refused(self, arm: int) -> bool:
+        """Return whether the broker has refused the activation of the awaited sensor `arm`.
+
+        An activation ends the back-off of `arm`, so a later back-off shows a refusal.
+        """
+        return self.refusals.retry_interval(arm) > self.interval
+
     def notice(
         self, kind: NoticeKind, at: float, sensor: str | None = None, percent: float = 0.0
     ) -> Notify:

@@ -101,11 +101,12 @@ class ReadingHandler:
         """Handle a reading: learn from it, or reject it.
 
         Return the commands to carry out, and a `Reply`. In place of the `Reply`, return None if the
-        reading is rejected or is not the reply of an awaited sensor.
+        reading is rejected or is not the reply of an awaited sensor. If the broker has refused the
+        activation of the sensor, the sensor reports by itself, so its reading is no reply.
         """
         state, policy = self._state, self._state.policy
         arm = state.arms.get(reading.sensor, -1)
-        is_reply = arm in state.activations.awaited
+        is_reply = arm in state.activations.awaited and not state.was_refused(arm)
         if rejected := self._reject(arm, reading, is_reply=is_reply):
             return rejected, None
         commands = self._note_report(arm, reading, is_reply=is_reply) if state.recommends else []

@@ -4,6 +4,7 @@ A refusal shows nothing about the sensor, which did not receive the command. So 
 sensor's health (see `sensor_health`), and a reading of the sensor does not end the back-off.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ class RefusedActivations:
     activation, too, the sensor is ineligible for 2 intervals, then for 4, 8, and so on, but for at
     most `max_backoff` intervals. An activation that the broker does not refuse ends this. If the
     activations of all sensors were refused, it also ends the back-offs of the other sensors,
-    because the broker's rules have probably changed for all of them.
+    because the broker's rules have probably changed for all of them; this does not apply to a
+    sensor whose activation was refused in the same interval.
 
     Parameters
     ----------
@@ -66,13 +68,18 @@ class RefusedActivations:
         self._refusals[arm] = min(refusals + 1, MAX_REFUSALS)
         self._retry[arm] = interval + 1 + min(2**refusals, self._max_backoff)
 
-    def mark_accepted(self, arm: int) -> None:
-        """End the refusals of `arm`, because the broker has accepted an activation of it."""
-        if not self._refusals[arm]:
+    def mark_accepted(self, arms: Collection[int], undelivered: Collection[int]) -> None:
+        """End the refusals of the sensors `arms`: the broker has accepted their activations.
+
+        If the activations of all sensors were refused, also end the refusals of the other sensors,
+        except for the sensors `undelivered`, whose activations were not accepted in this interval.
+        """
+        if not any(self._refusals[arm] for arm in arms):
             return
         if self.count == len(self._refusals) - self._ignored.count:
-            self._refusals[:] = self._retry[:] = self.count = 0
-        self.forget(arm)
+            arms = set(range(len(self._refusals))).difference(undelivered)
+        for arm in arms:
+            self.forget(arm)
 
     def forget(self, arm: int) -> None:
         """Forget the refusals of `arm`."""

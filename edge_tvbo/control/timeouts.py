@@ -35,18 +35,18 @@ class TimeoutHandler:
         """Mark an activation as undelivered, so that no time-out of its sensor is counted.
 
         If the activation was never sent, or the broker refused it, also refund its energy. If the
-        broker refused it in this interval, also back the sensor off; this does not count against
-        the sensor.
+        broker refused it, also back the sensor off; this does not count against the sensor. A
+        refusal can arrive in a later interval. Then it does not count if an earlier refusal has
+        arrived since the activation.
         """
         state = self._state
         arm = state.arms[event.sensor]
         if state.energy and not event.left:
             state.energy.refund(arm)
-        if event.interval != state.interval:
-            return
-        if arm in state.activations.arms:
+        if event.interval == state.interval and arm in state.activations.arms:
             state.activations.undelivered.append(arm)
-        if event.refused and not state.recommends and not state.ignored.mask[arm]:
+        counts = event.refused and not state.recommends and not state.ignored.mask[arm]
+        if counts and event.interval >= state.refusals.retry_interval(arm):
             state.refusals.mark_refused(arm, state.interval)
 
     def note_accepted(self) -> None:
@@ -57,9 +57,9 @@ class TimeoutHandler:
         state, activations = self._state, self._state.activations
         if not state.refusals.count:
             return
-        for arm in activations.arms:
-            if arm not in activations.undelivered and arm not in activations.resumed:
-                state.refusals.mark_accepted(arm)
+        unknown = {*activations.undelivered, *activations.resumed}
+        accepted = set(activations.arms) - unknown
+        state.refusals.mark_accepted(accepted, activations.undelivered)
 
     def back_off_silent(self, at: float) -> list[Command]:
         """Back off the silent sensors, like sensors that timed out, and return the notices.

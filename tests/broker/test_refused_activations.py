@@ -15,7 +15,12 @@ from support.settings import VERSION, field_settings
 from edge_tvbo.config.field_settings import ActivateSettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.messages.commands import Activate, Ending, Notify, Record
-from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
+from edge_tvbo.messages.events import (
+    ActivationUndelivered,
+    DeadlineElapsed,
+    IntervalElapsed,
+    Reading,
+)
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
 
@@ -43,10 +48,10 @@ def change_rules(broker, acl, rules):
 class Lab:
     """A controller whose commands a link carries to a broker; the test advances its time."""
 
-    def __init__(self, driver, link, sensors):
+    def __init__(self, driver, link, sensors, **settings):
         field = SensorField(sensors, np.eye(len(sensors)) + 0.5, 0.01, unit="°C", center=20.0)
         policy = make_policy("static", field, seed=0)  # selects the first sensor
-        self.controller = Controller(policy, controller_settings(max_backoff=4))
+        self.controller = Controller(policy, controller_settings(max_backoff=4, **settings))
         self.driver, self.link = driver, link
         self.tried, self.endings, self.notices = [], [], []  # of the first sensor; of all sensors
         self.first = sensors[0]
@@ -57,6 +62,7 @@ class Lab:
         for _ in range(intervals):
             self.take(IntervalElapsed(self.at))
             self.driver.until(lambda: self.link._outbox.empty)
+            self.take_received()
             sensor = self.controller.health().selected
             if sensor != self.first:
                 self.take(Reading(sensor, 20.0 + self.at % 7, self.at + 5.0, self.at + 5.0))
@@ -64,6 +70,12 @@ class Lab:
                 self.take(undelivered)
             self.take(DeadlineElapsed(self.controller.interval, self.at + 20.0))
             self.at += STEP
+
+    def take_received(self):
+        """Handle the events that the link has yielded so far."""
+        for _, event in self.driver.events:
+            self.take(event)
+        self.driver.events.clear()
 
     def take(self, event):
         for command in self.controller.handle(event):
@@ -81,7 +93,7 @@ class Lab:
 def lab(mosquitto, drive, tmp_path):
     """Return a function that starts a broker, and a lab at this broker."""
 
-    def make(mode, version, sensors=("a", "b", "c"), extra=""):
+    def make(mode, version, sensors=("a", "b", "c"), extra="", **settings):
         (tmp_path / "acl").write_text(rules_for(*sensors[1:]))
         broker = mosquitto(extra or f"allow_anonymous true\nacl_file {tmp_path / 'acl'}\n")
         broker.start()
@@ -90,7 +102,7 @@ def lab(mosquitto, drive, tmp_path):
         link = link_to(broker.port, field=field, version=version)
         driver = drive(link)
         driver.online()
-        return broker, Lab(driver, link, sensors)
+        return broker, Lab(driver, link, sensors, **settings)
 
     return make
 
@@ -118,6 +130,44 @@ def test_a_sensor_whose_activation_exceeds_the_limit_of_the_broker_is_avoided(la
     lab.run(12)
     assert lab.tried == [0, 2, 5, 10]
     assert (lab.controller.health().suspects, lab.notices) == ([], [])
+
+
+def test_with_on_reading_a_denied_sensor_that_reports_by_itself_is_tried_after_1_2_4_intervals(lab):
+    _, lab = lab("live", "5", on_reading=True)
+    lab.take(IntervalElapsed(lab.at))
+    while (interval := lab.controller.interval) < 12:
+        lab.driver.until(lambda: lab.link._outbox.empty)
+        lab.take_received()
+        lab.at += 5.0
+        lab.take(Reading(lab.first, 20.0 + lab.at % 7, lab.at, lab.at))
+        selected = lab.controller.health().selected
+        if selected != lab.first:
+            lab.take(Reading(selected, 20.0 + lab.at % 7, lab.at, lab.at))
+        for undelivered in lab.link.recall("lab"):
+            lab.take(undelivered)
+        lab.take(DeadlineElapsed(interval, lab.at + 20.0))
+    assert lab.tried == [0, 2, 5, 10]
+    assert set(lab.endings) == {Ending.UNDELIVERED}
+
+
+def test_a_refusal_that_arrives_after_the_deadline_backs_the_sensor_off(lab):
+    broker, lab = lab("live", "5")
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        lab.take(IntervalElapsed(0.0))
+        lab.driver.turn()
+        (undelivered,) = lab.link.recall("lab")
+        assert undelivered == ActivationUndelivered("a", 0, left=True)
+        lab.take(undelivered)
+        lab.take(DeadlineElapsed(0, 20.0))
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+    lab.driver.until(lambda: lab.link._outbox.empty)
+    lab.take_received()
+    lab.at = STEP
+    lab.run(5)
+    assert lab.tried == [0, 2, 5]
+    assert set(lab.endings) == {Ending.UNDELIVERED}
 
 
 def test_with_mqtt_3_1_1_a_denied_sensor_times_out(lab):

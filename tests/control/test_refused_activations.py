@@ -118,19 +118,21 @@ class PlainRefusals:
             pauses.append(2 * pauses[-1])
         self.refused[arm] = number + 1, interval + 1 + min(pauses[number], self.max_backoff)
 
-    def accept(self, arm):
-        if arm not in self.refused:
+    def accept(self, arms, undelivered):
+        if not self.refused.keys() & arms:
             return
-        if len(self.refused) == self.sensors - len(self.ignored):
-            self.refused.clear()
-        self.refused.pop(arm, None)
+        every = len(self.refused) == self.sensors - len(self.ignored)
+        for arm in list(self.refused):
+            if arm in arms or (every and arm not in undelivered):
+                del self.refused[arm]
 
     def eligible(self, interval):
         return [self.refused.get(arm, (0, 0))[1] <= interval for arm in range(self.sensors)]
 
 
 STEPS = st.tuples(
-    st.sampled_from(["activate", "refuse", "accept", "ignore", "restore"]), st.integers(0, 2)
+    st.sampled_from(["activate", "refuse", "accept", "fail", "ignore", "restore"]),
+    st.integers(0, 2),
 )
 
 
@@ -149,8 +151,11 @@ def test_eligible_sensors_are_those_of_the_plain_reference(steps, max_backoff):
                 ours.mark_refused(arm, interval)
                 twin.refuse(arm, interval)
             case "accept":
-                ours.mark_accepted(arm)
-                twin.accept(arm)
+                ours.mark_accepted({arm}, ())
+                twin.accept({arm}, ())
+            case "fail":  # another sensor of the interval is accepted
+                ours.mark_accepted({(arm + 1) % 3}, [arm])
+                twin.accept({(arm + 1) % 3}, [arm])
             case "ignore":
                 ignored.set(arm, ignored=arm not in twin.ignored)
                 twin.ignored ^= {arm}
@@ -320,6 +325,54 @@ def test_only_refusals_in_the_running_interval_count():
     for interval in range(11):
         controller.handle(ActivationUndelivered("a", interval, left=False, refused=True))
     assert controller._state.refusals.retry_interval(0) == 12
+
+
+def test_with_on_reading_a_reading_is_no_reply_to_a_refused_activation():
+    """The sensor reports by itself, after the controller has received the refusal."""
+    broker = Broker(controller_of(on_reading=True, max_backoff=4))
+    broker.take(IntervalElapsed(0.0))
+    while (interval := broker.controller.interval) < 16:
+        (sensor,) = broker.awaited
+        broker.at += 5.0
+        if sensor == "a":
+            broker.take(ActivationUndelivered("a", interval, left=False, refused=True))
+            broker.take(Reading("a", 20.0, broker.at, broker.at))
+            assert broker.awaited == ["a"]
+            broker.take(DeadlineElapsed(interval, broker.at + 20.0))
+        else:
+            broker.take(Reading(sensor, 20.0, broker.at, broker.at))
+    assert broker.tried["a"] == [0, 2, 5, 10, 15]
+    health = broker.controller.health()
+    assert (health.answered, health.undelivered) == (11, 5)
+
+
+def test_a_refusal_in_the_interval_in_which_the_broker_accepts_another_sensor_is_not_forgotten():
+    """All sensors were refused; now, the rules allow only one of them."""
+    settings = {"per_interval": 2, "next_activation": "at-once", "faults": "off"}
+    broker = Broker(controller_of(names=("a", "b"), **settings), denied=("a", "b"))
+    broker.run(1)
+    broker.denied = {"b"}
+    broker.take(IntervalElapsed(broker.at, intervals=2))  # both are due in interval 2
+    broker.take(Reading("a", 20.0, broker.at + 5.0, broker.at + 5.0))
+    broker.finish()
+    broker.at += STEP
+    broker.run(8)
+    assert broker.tried == {"a": [0, *range(2, 11)], "b": [0, 2, 5, 10]}
+
+
+def test_a_late_refusal_counts_and_its_energy_is_refunded():
+    """The broker confirms the activation only after the deadline of the reply."""
+    budget = energy_settings(BudgetSettings((1.0,) * 3, (9.0,) * 3, period=100), NAMES)
+    broker = Broker(controller_of(energy=budget), denied=())
+    broker.take(IntervalElapsed(0.0))
+    broker.take(ActivationUndelivered("a", 0, left=True))
+    broker.take(DeadlineElapsed(0, 20.0))
+    broker.at = STEP
+    broker.take(ActivationUndelivered("a", 0, left=False, refused=True))
+    broker.denied = {"a"}
+    broker.run(6)
+    assert broker.tried["a"] == [0, 2, 5]
+    assert broker.controller.health().energy.spent == 4.0
 
 
 def test_whether_the_broker_accepted_an_activation_is_unknown_until_it_confirms_it():

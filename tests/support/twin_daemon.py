@@ -245,6 +245,8 @@ class Network:
 
     def service(self, mask, now):
         self.flush()
+        for each in self._outbox.take_refused():
+            yield each.field, events.ActivationUndelivered(each.sensor, each.interval, False, True)
         received, self.received = self.received, []
         yield from (("lab", reading) for reading in received)
 

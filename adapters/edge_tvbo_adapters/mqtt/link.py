@@ -220,9 +220,10 @@ class MqttLink:
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
         """Do the link's work: read, write, keep the session alive, reconnect.
 
-        Yields ``(field, event)`` for each message that a sensor sent, the oldest first, and for
-        each field whose withdrawn documents the broker has cleared. The caller takes all events,
-        and handles an event before it takes the next event.
+        Yields ``(field, event)`` for each message that a sensor sent, the oldest first, for each
+        activation that the broker has refused, and for each field whose withdrawn documents the
+        broker has cleared. The caller takes all events, and handles an event before it takes the
+        next event.
         """
         session = self._session
         if session is None:
@@ -240,6 +241,8 @@ class MqttLink:
                     self._silence.end(now)
                 yield event
         self._keep_up(session, mask, now)
+        for each in self._outbox.take_refused():
+            yield each.field, ActivationUndelivered(each.sensor, each.interval, False, True)
         for field in self._publisher.take_cleared():
             yield field, DocumentsCleared()
 

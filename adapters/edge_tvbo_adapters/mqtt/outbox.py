@@ -68,8 +68,8 @@ class Outbox:
         self._waiting = OrderedDict[Key, Publication]()  # in the order of sending
         self._first: Collection[str] = ()  # topics whose states are sent before the others
         self._commands: dict[Key, Publication] = {}  # in the order of sending, before `_waiting`
-        # Dropped activations, and whether the broker refused each of them.
-        self._unsent: deque[tuple[ActivationId, bool]] = deque(maxlen=MAX_UNSENT)
+        self._unsent: deque[ActivationId] = deque(maxlen=MAX_UNSENT)  # dropped
+        self._refused: deque[ActivationId] = deque(maxlen=MAX_UNSENT)
         self._in_flight: dict[int, Publication] = {}  # by packet id, in the order of sending
         # By topic: the activations that were in flight at the end of a session.
         self._unconfirmed: deque[tuple[str, ActivationId]] = deque(maxlen=MAX_UNSENT)
@@ -153,28 +153,25 @@ class Outbox:
     def drop(self, activation: ActivationId) -> None:
         """Count an activation as not sent, because the outbox cannot send it."""
         self.lost += 1
-        self._unsent.append((activation, False))
+        self._unsent.append(activation)
 
     def recall(self, field: str) -> Iterator[tuple[ActivationId, bool, bool]]:
         """Drop and yield each unconfirmed activation of `field` in the outbox.
 
         Each item contains the activation, whether it was sent, and whether it was refused. A
-        refused activation counts as not sent. An activation is yielded only once.
+        refused activation counts as not sent. An activation is yielded only once, unless the broker
+        refuses it later.
         """
         for queue in (self._commands, self._waiting):
             for key, each in list(queue.items()):
                 if each.activates and each.activates.field == field:
                     del queue[key]
                     self._note_unsent(each)
-        for _ in range(len(self._unsent)):
-            unsent, refused = self._unsent.popleft()
-            if unsent.field == field:
-                yield unsent, False, refused
-            else:
-                self._unsent.append((unsent, refused))
+        yield from ((each, False, False) for each in _take(self._unsent, field))
+        yield from ((each, False, True) for each in _take(self._refused, field))
         for packet_id, each in list(self._in_flight.items()):
-            if each.activates and each.activates.field == field:
-                self._in_flight[packet_id] = replace(each, activates=None)
+            if each.activates and each.activates.field == field and not each.recalled:
+                self._in_flight[packet_id] = replace(each, recalled=True)
                 yield each.activates, True, False
         for _ in range(len(self._unconfirmed)):
             topic, sent = self._unconfirmed.popleft()
@@ -182,6 +179,12 @@ class Outbox:
                 yield sent, True, False
             else:
                 self._unconfirmed.append((topic, sent))
+
+    def take_refused(self) -> list[ActivationId]:
+        """Return the refused activations in the outbox, each only once."""
+        taken = list(self._refused)
+        self._refused.clear()
+        return taken
 
     def begin(self, max_in_flight: int = MAX_IN_FLIGHT, first: Collection[str] = ()) -> None:
         """Begin a session of the outbox: queue every state again, before the waiting messages.
@@ -277,8 +280,8 @@ class Outbox:
         An activation is also counted as not sent, and no later session publishes it.
         """
         if publication.activates:
-            self._unsent.append((publication.activates, True))
-            sent = replace(publication, activates=None)  # its state after `mark_sent`
+            self._refused.append(publication.activates)
+            sent = replace(publication, activates=None, recalled=False)  # its state since then
             if self._states.get(publication.topic) in (publication, sent):
                 del self._states[publication.topic]
         if publication.activates or not publication.retained:
@@ -330,7 +333,9 @@ class Outbox:
                 del self._commands[key]
                 self._drop_command(each)
         self._unconfirmed += [
-            (each.topic, each.activates) for each in self._in_flight.values() if each.activates
+            (each.topic, each.activates)
+            for each in self._in_flight.values()
+            if each.activates and not each.recalled
         ]
         in_flight = [replace(each, attempts=each.attempts + 1) for each in self._in_flight.values()]
         unfinished = [*in_flight, *self._waiting.values()]
@@ -431,3 +436,11 @@ class Outbox:
         queue[key] = publication
         if queue is self._waiting and publication.retained and publication.topic in self._first:
             self._waiting.move_to_end(key, last=False)
+
+
+def _take(activations: deque[ActivationId], field: str) -> list[ActivationId]:
+    """Remove the activations of `field` from `activations`, and return these activations."""
+    every = list(activations)
+    activations.clear()
+    activations.extend(each for each in every if each.field != field)
+    return [each for each in every if each.field == field]

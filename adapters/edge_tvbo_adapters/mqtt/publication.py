@@ -26,7 +26,8 @@ class Publication(msgspec.Struct, frozen=True):
     until: float = inf  # monotonic time at which a command, or a sleepy sensor's state, expires
     notice: int | None = None  # the number of a notice; None for other messages
     attempts: int = 0  # how often the connection broke while the message was in flight
-    activates: ActivationId | None = None  # None: no activation, or already counted or recalled
+    activates: ActivationId | None = None  # None: no activation, or already counted
+    recalled: bool = False  # whether the activation was recalled, because it was unconfirmed
 
     @property
     def size(self) -> int:

@@ -383,6 +383,17 @@ def test_an_activation_that_the_broker_refuses_was_not_delivered():
     assert outbox.mark_refused(1) == ""
 
 
+def test_a_refusal_after_the_recall_is_reported_too():
+    outbox, mids = opened(), ids()
+    activation = ActivationId("lab", "a", 0)
+    outbox.command("a", b"go", 60.0, activates=activation)
+    send_all(outbox, mids)
+    assert list(outbox.recall("lab")) == [(activation, True, False)]
+    assert outbox.mark_refused(1) == "a"
+    assert (outbox.take_refused(), outbox.take_refused()) == ([activation], [])
+    assert (list(outbox.recall("lab")), outbox.lost) == ([], 1)
+
+
 def test_an_activation_that_is_too_large_to_be_sent_was_refused():
     outbox = opened()
     activation = ActivationId("lab", "a", 0)

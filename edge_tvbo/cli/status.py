@@ -60,6 +60,8 @@ def status(ctx: click.Context, config: Path, as_json: bool) -> None:
             names = settings.fields[field].sensor_names
             for line in _field_lines(field, retained, spans.get(field), names):
                 click.echo(printable(line))
+            if refused := _refused_text(field, retained, settings):
+                click.echo(printable(f"  {refused}"))
     ctx.exit(EX_BROKER if problem else 0)
 
 
@@ -95,14 +97,13 @@ def _is_before(interval: int | None, other: int) -> bool:
 def _problem(retained: "RetainedState", settings: "Settings") -> str:
     """Return, for `status`, why the daemon does not seem to be online; "" if it is online."""
     if retained.status is None and retained.health is None:
-        login = settings.mqtt.for_readers().username
+        login = _login_text(settings.mqtt.for_readers().username)
         return (
             "unknown, the broker has no message of this daemon. There are three possible reasons. "
             "(1) The daemon is not running. (2) The daemon has not connected since the broker "
             f"started. It tries at least every {duration_text(settings.mqtt.reconnect.max)}, and "
             "its log says why it fails. (3) The broker does not allow "
-            f"{f'the login {login}' if login else 'clients without a login'} to read "
-            f"edge_tvbo/{settings.instance}/#"
+            f"{login} to read edge_tvbo/{settings.instance}/#"
         )
     last = f", last report at {retained.health.at}" if retained.health else ""
     age = 0.0 if retained.health is None else time.time() - _seconds(retained.health.at)
@@ -116,6 +117,10 @@ def _problem(retained: "RetainedState", settings: "Settings") -> str:
         "session, because the broker uses logins as client ids. To avoid this, add a second login "
         "as [mqtt.readonly]"
     )
+
+
+def _login_text(username: str | None) -> str:
+    return f"the login {username}" if username else "clients without a login"
 
 
 def _online(retained: "RetainedState") -> str:
@@ -171,6 +176,30 @@ def _counts(health: "Health", field: str, names: Mapping[str, str]) -> str:
         f"{f'implausible: {implausible}; ' if implausible else ''}"
         f"{f'ignored: {ignored}; ' if ignored else ''}"
         f"rejected: {rejected or 'none'}{survey}"
+    )
+
+
+def _refused_text(field: str, retained: "RetainedState", settings: "Settings") -> str:
+    """Return, for `status`, which activations of `field` the broker refuses; "" if there are none.
+
+    The text names the topics that the ACL of the broker has to allow.
+    """
+    health = retained.health.fields.get(field) if retained.health else None
+    if health is None:
+        return ""
+    from edge_tvbo_adapters.mqtt.publisher import activations
+
+    topics = {
+        sensor: f"topic {activation.topic}"
+        for sensor, activation in activations(field, settings.fields[field]).items()
+    }
+    refused = {each: topics[each] for each in health.refused_activations if each in topics}
+    if not refused:
+        return ""
+    return (
+        "the broker refuses the activations of "
+        f"{_with_texts(refused, settings.fields[field].sensor_names)}; allow "
+        f"{_login_text(settings.mqtt.username)} to write to these topics in the broker's ACL"
     )
 
 

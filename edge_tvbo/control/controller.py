@@ -248,6 +248,7 @@ class Controller:
             recommends=state.recommends,
             model="; ".join(self._selection.model_facts()),
             survey=state.activations.survey_left,
+            refused_activations=state.refusals.names(state.sensors),
         )
 
     @property

@@ -119,7 +119,7 @@ def ineligible_text(sensor: str, reason: Ineligible) -> str:
         case Refused(until):
             return (
                 f"{sensor} is not activated before interval {until}: the broker refuses its "
-                "activations"
+                "activations; `edge-tvbo status` says what to allow in the broker's ACL"
             )
         case Ignored():
             return (

@@ -4,7 +4,7 @@ A refusal shows nothing about the sensor, which did not receive the command. So 
 sensor's health (see `sensor_health`), and a reading of the sensor does not end the back-off.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,10 @@ class RefusedActivations:
     def retry_interval(self, arm: int) -> int:
         """Return the first interval in which no refusal makes the sensor `arm` ineligible."""
         return int(self._retry[arm])
+
+    def names(self, sensors: Sequence[str]) -> list[str]:
+        """Return those of the `sensors` of the field whose last activation was refused."""
+        return [sensors[arm] for arm in np.flatnonzero(self._refusals).tolist()]
 
     def eligible(self, interval: int) -> Mask:
         """Return a mask (M,) of the sensors that no refusal makes ineligible in `interval`."""

@@ -25,10 +25,10 @@ def bounded(health: Health) -> Health:
     """Return the health document, with fewer sensors if it has more than `MAX_HEALTH_BYTES`.
 
     The texts about faulty and implausible sensors are left out before the ids of unresponsive
-    sensors and of sensors with a low battery. Ignored sensors are the last to be left out, because
-    Home Assistant reads the state of its switches from them. If sensors are left out, the key
-    `problem` says how many. With very many fields, the document can still exceed the limit, because
-    of the counts and texts of the fields.
+    sensors, of sensors with refused activations and of sensors with a low battery. Ignored sensors
+    are the last to be left out, because Home Assistant reads the state of its switches from them.
+    If sensors are left out, the key `problem` says how many. With very many fields, the document
+    can still exceed the limit, because of the counts and texts of the fields.
     """
     shortened = health
     for limits in STAGES:
@@ -74,6 +74,7 @@ def _limited(field: FieldHealth, texts: int, names: int | None, ignored: int | N
         faulty=_first(field.faulty, texts),
         implausible=_first(field.implausible, texts),
         suspects=field.suspects[:names],
+        refused_activations=field.refused_activations[:names],
         ignored=field.ignored[:ignored],
         energy=energy and replace(energy, low_battery=energy.low_battery[:names]),
     )
@@ -94,6 +95,6 @@ def _left_out(health: Health, shortened: Health) -> str:
 def _counts(health: Health) -> Iterator[tuple[str, int]]:
     """Yield ``(key, number of sensors)`` for each key from which sensors can be left out."""
     fields = health.fields.values()
-    for key in ("faulty", "implausible", "suspects", "ignored"):
+    for key in ("faulty", "implausible", "suspects", "refused_activations", "ignored"):
         yield key, sum(len(getattr(each, key)) for each in fields)
     yield "low_battery", sum(len(each.energy.low_battery) for each in fields if each.energy)

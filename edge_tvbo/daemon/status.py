@@ -16,7 +16,13 @@ from edge_tvbo.daemon.loop import LoopService
 from edge_tvbo.daemon.memory import resident_bytes
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record, Reject
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, LinkStatus, Status
-from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted, listed, rfc3339
+from edge_tvbo.messages.formatting import (
+    MAX_NAMED_SENSORS,
+    counted,
+    listed,
+    listed_sensors,
+    rfc3339,
+)
 from edge_tvbo.numerics.jit import COMPILATION
 
 MAX_AWAY_INTERVALS = 3  # after this many intervals without the broker, the daemon is unhealthy
@@ -249,6 +255,10 @@ class StatusCollector(LoopService):
         link = self._link.status()
         silent = "no sensor has sent a message for a long time"
         unresponsive = [self._unresponsive(name, each) for name, each in fields.items()]
+        refused = [
+            _refused(name, each, self._controllers[name].settings.sensor_names)
+            for name, each in fields.items()
+        ]
         faulty = [
             f"{self._name(name, sensor)} in {name} seems to be faulty: {fault}"
             for name, each in fields.items()
@@ -268,6 +278,8 @@ class StatusCollector(LoopService):
             silent if link.inputs_silent else "",
             link.second_daemon,
             _not_accepted(link.left_out),
+            link.refused,
+            *refused,
             *unresponsive,
             *_first(faulty, "faults of"),
             *limits,
@@ -338,6 +350,18 @@ def _not_accepted(left_out: Mapping[str, int]) -> str:
         f"messages are not published, because the broker does not accept them: {topics}; raise"
         " the broker's limit for the size of packets (mosquitto: max_packet_size), or allow the"
         " topics in the broker's ACL, and reload the daemon"
+    )
+
+
+def _refused(name: str, health: FieldHealth, names: Mapping[str, str]) -> str:
+    """Return a text, for the daemon's status, about the activations that the broker refuses.
+
+    The text is about the field `name`. If no activations are refused, the text is "".
+    """
+    sensors = listed_sensors(health.refused_activations, names)
+    return sensors and (
+        f"the broker refuses the activations of {sensors} in {name}; allow them in the broker's ACL"
+        " (`edge-tvbo status` names the topics)"
     )
 
 

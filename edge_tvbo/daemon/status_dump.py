@@ -32,6 +32,7 @@ def lines(
             listed_sensors(each, names) or "none"
             for each in (field.suspects, field.faulty, field.ignored)
         )
+        refused = listed_sensors(field.refused_activations, names)
         rejected = ", ".join(f"{count} {reason}" for reason, count in field.refused.items())
         yield (
             f"{name}: {interval_number_text(field.interval)},"
@@ -40,6 +41,7 @@ def lines(
             f" {counted(policy.resets, 'reset')}; unresponsive: {suspects};"
             f" faulty: {faulty};"
             f" ignored: {ignored};"
+            f"{f' activations refused by the broker: {refused};' if refused else ''}"
             f" rejected: {rejected or 'none'}"
         )
         decision = decisions.get(name)

@@ -99,6 +99,7 @@ NoticeKind = Literal[
     "all-suspect",
     "some-back",
     "inputs-silent",
+    "message-refused",
     "second-daemon",
     "state-removed",
     "clock-step",
@@ -182,9 +183,13 @@ class FieldHealth(msgspec.Struct, frozen=True):
     """Health of one field.
 
     The document on the topic `health` must fit in one message. If there are too many sensors for
-    this, the values of `suspects`, `faulty`, `implausible` and `low_battery` lack some sensors. If
-    the document is still too large, the value of `ignored` lacks some sensors, too. The key
-    `problem` of the document counts the sensors that are left out.
+    this, the values of `suspects`, `faulty`, `implausible`, `refused_activations` and `low_battery`
+    lack some sensors. If the document is still too large, the value of `ignored` lacks some
+    sensors, too. The key `problem` of the document counts the sensors that are left out.
+
+    The key `refused` counts what the daemon rejects. The key `refused_activations` has another
+    meaning: it names the sensors whose activations the broker rejects. While such a sensor is
+    backed off, the key `ineligible` of a decision contains the sensor with the word `refused`.
     """
 
     interval: int | None  # number of the current interval; None before the first
@@ -192,7 +197,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     answered: int  # number of activations whose sensor replied in time, since the first start
     missed: int  # number of activations that timed out; in `advise` mode, none times out
     suspects: list[str]  # unresponsive sensors; in `advise` mode, silent sensors
-    refused: dict[str, int]  # rejected readings and messages, by reason
+    refused: dict[str, int]  # readings and messages that the daemon has rejected, by reason
     paused: bool = False  # whether a command has paused the field: no sensor is activated
     energy: EnergyState | None = None  # energy spent and left; None without the setting `energy`
     recommends: bool = False  # whether the mode is `advise`: no command is sent to a sensor
@@ -203,6 +208,7 @@ class FieldHealth(msgspec.Struct, frozen=True):
     alert: str | None = None  # the alert in words; None if there is no alert
     ignored: list[str] = []  # sensors that a command has taken out of use
     undelivered: int = 0  # activations that were refused, not confirmed or withdrawn by a restart
+    refused_activations: list[str] = []  # sensors whose last activation the broker has refused
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -305,6 +311,7 @@ class LinkStatus(msgspec.Struct, frozen=True):
     queued: int = 0  # messages that wait to be sent or acknowledged
     unacknowledged_s: float = 0.0  # how long the oldest unacknowledged publication has waited, s
     left_out: Mapping[str, int] = {}  # topic -> bytes of a message that the broker does not accept
+    refused: str = ""  # text about the documents that the broker refuses; "" if there are none
     inputs_silent: bool = False  # whether all sensors are silent, also after a reconnection
     second_daemon: str = ""  # text about a second daemon of this instance; "" if none is running
 

@@ -128,7 +128,8 @@ def test_documents_do_not_expire(broker, drive):
 
 
 def test_a_refused_message_is_logged_once_with_the_reason(mosquitto, drive, caplog, tmp_path):
-    (tmp_path / "acl").write_text("topic readwrite edge_tvbo/+/status\ntopic read lab/#\n")
+    allowed = ("readwrite edge_tvbo/+/status", "write edge_tvbo/+/event", "read lab/#")
+    (tmp_path / "acl").write_text("".join(f"topic {each}\n" for each in allowed))
     broker = mosquitto(f"allow_anonymous true\nacl_file {tmp_path / 'acl'}\n")
     broker.start()
     link = link_to(broker.port, version="5", instance="acl")
@@ -141,6 +142,48 @@ def test_a_refused_message_is_logged_once_with_the_reason(mosquitto, drive, capl
     assert len([each for each in lines if "lab/selected (Not authorized)" in each]) == 1
     assert len(lines) == 2  # nor can the alert of an earlier configuration be cleared
     assert link.online
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "edge_tvbo/acl/status",
+        "edge_tvbo/acl/health",
+        "edge_tvbo/acl/lab/selected",
+        "homeassistant/device/edge_tvbo_acl/config",
+    ],
+)
+def test_a_refused_document_is_a_notice_and_a_problem_until_it_is_accepted(
+    mosquitto, drive, caplog, peer, tmp_path, monkeypatch, topic
+):
+    monkeypatch.setattr("edge_tvbo_adapters.homeassistant.discovery.COPY_TIMEOUT_S", 0.1)
+    caplog.set_level(logging.INFO)
+    acl = tmp_path / "acl"
+    acl.write_text(f"topic readwrite #\ntopic deny {topic}\n")
+    broker = mosquitto(f"allow_anonymous true\nacl_file {acl}\n")
+    broker.start()
+    watcher = peer(broker.port, "edge_tvbo/acl/#")
+    discovery = Discovery("acl", HomeAssistant(), {"components": {}}, Random(0))
+    link = link_to(broker.port, version="5", instance="acl", discovery=discovery)
+    driver = drive(link)
+    driver.online()
+    for number in range(3):
+        link.report(health())
+        link.send("lab", decision(interval=number))
+        driver.until(lambda: link._outbox.empty)
+    driver.until(lambda: watcher.on("edge_tvbo/acl/event"))
+    (notice,) = watcher.documents("edge_tvbo/acl/event")
+    text = f"the broker refuses messages on {topic} (Not authorized); allow the daemon's login"
+    assert (notice["event"], notice["sensor"]) == ("message-refused", None)
+    assert notice["text"].startswith(text)
+    assert len([each for each in logged(caplog, logging.WARNING) if text in each]) == 1
+    assert text in problem(link)
+
+    acl.write_text("topic readwrite #\n")
+    broker.reload()
+    cut(link)
+    driver.until(lambda: problem(link) is None)
+    assert f"the broker accepts messages on {topic} again" in logged(caplog, logging.INFO)
 
 
 def test_a_document_that_makes_the_broker_end_each_session_is_named(mosquitto, drive, caplog):

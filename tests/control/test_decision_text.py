@@ -204,7 +204,8 @@ def test_a_decision_has_a_bounded_number_of_ineligible_sensors_with_the_highest_
         (OutOfEnergy(0.123456, "J"), "a has 0.123 J left"),
         (
             Refused(41),
-            "a is not activated before interval 41: the broker refuses its activations",
+            "a is not activated before interval 41: the broker refuses its activations; "
+            "`edge-tvbo status` says what to allow in the broker's ACL",
         ),
     ],
 )
@@ -217,6 +218,7 @@ def test_every_notice_of_a_controller_has_a_text():
         "clock-step",
         "clock-synced",
         "inputs-silent",
+        "message-refused",
         "reload",
         "second-daemon",
         "state-removed",

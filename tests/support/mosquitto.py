@@ -1,7 +1,9 @@
 """Mosquitto for the tests: a broker that stops and starts again, and clients of it."""
 
 import json
+import os
 import selectors
+import signal
 import subprocess
 import time
 from contextlib import suppress
@@ -51,6 +53,15 @@ class Mosquitto:
 
     def log(self):
         return self._log.read_text()
+
+    def reload(self):
+        """Let the broker read its settings and rules again; return when it has done so."""
+        reloads = self.log().count("Reloading config")
+        os.kill(self.pid, signal.SIGHUP)
+        deadline = time.monotonic() + TIMEOUT_S
+        while self.log().count("Reloading config") == reloads:
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.01)
 
     def stop(self):
         if self._process is not None:

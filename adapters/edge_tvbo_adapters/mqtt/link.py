@@ -190,6 +190,7 @@ class MqttLink:
             queued=len(self._outbox),
             unacknowledged_s=self._outbox.unacknowledged_s(),
             left_out=self._sender.left_out,
+            refused=self._sender.problem,
             inputs_silent=self._silence.persists,
             second_daemon=self.detector.text if self.detector else "",
         )
@@ -350,9 +351,12 @@ class MqttLink:
         if mask & selectors.EVENT_READ:
             self._last_packet_at = now
         for identifier, why in session.take_refused().items():
-            self._sender.warn_of_refusal(self._outbox.mark_refused(identifier), why)
+            if publication := self._outbox.mark_refused(identifier):
+                self._sender.note_refusal(publication, why)
         for identifier in session.take_acknowledged():
-            self._outbox.mark_acked(identifier)
+            if publication := self._outbox.mark_acked(identifier):
+                self._sender.note_acceptance(publication.topic)
+        self._report_refusals()
         if (refused := self._subscription.take_answer(session, now)) is not None:
             why = f" ({session.why_not_granted})" if session.why_not_granted else ""
             self._check_granted(refused, why, now)
@@ -396,13 +400,23 @@ class MqttLink:
         log.error("%s: %s [%s]", self._name, second.text, Code.SECOND_DAEMON)
         self._publisher.event(Notice("second-daemon", self._at(), second.text))
 
+    def _report_refusals(self) -> None:
+        """Publish a notice about each topic on which the broker newly refuses the link's messages.
+
+        If the message activates a sensor, the notice is about this sensor.
+        """
+        for publication, text in self._sender.take_new():
+            activation = publication.activates
+            sensor, field = (activation.sensor, activation.field) if activation else (None, None)
+            notice = Notice("message-refused", self._at(), text, sensor)
+            self._publisher.event(notice, field)
+
     def _begin(self, session: Session, now: float) -> None:
         self._begun_at = self._last_packet_at = now
         self._status_due = now + STATUS_PERIOD_S  # at the start, all retained states are sent
         self._silence.begin(now)
         if self.detector:
             self.detector.begin(now)
-        self._sender.begin()
         self._starter.note_begun(session)
         self._former.begin(now)
         sends_singly = self._reconnection.sends_singly

@@ -251,11 +251,15 @@ class Outbox:
             if self._states.get(publication.topic) is publication:
                 self._states[publication.topic] = replace(publication, activates=None)
 
-    def mark_acked(self, packet_id: int) -> None:
-        """Remove a message from the outbox, because the broker has acknowledged it."""
+    def mark_acked(self, packet_id: int) -> Publication | None:
+        """Remove a message from the outbox, because the broker has acknowledged it, and return it.
+
+        Return None if the message is unknown, or if the broker has refused it.
+        """
         acknowledged = self._end_flight(packet_id)
         if acknowledged and acknowledged.retained and self._unconfirmed:
             self._confirm(acknowledged.topic)
+        return acknowledged
 
     def _end_flight(self, packet_id: int) -> Publication | None:
         """Return a message that was in flight, and remove it from the outbox; None if unknown."""
@@ -287,13 +291,15 @@ class Outbox:
         if publication.activates or not publication.retained:
             self.lost += 1
 
-    def mark_refused(self, packet_id: int) -> str:
-        """Remove from the outbox a message that the broker has refused; return its topic, or ""."""
+    def mark_refused(self, packet_id: int) -> Publication | None:
+        """Remove a message from the outbox, because the broker has refused it, and return it.
+
+        Return None if the message is unknown.
+        """
         publication = self._end_flight(packet_id)
-        if publication is None:
-            return ""
-        self.refuse(publication)
-        return publication.topic
+        if publication:
+            self.refuse(publication)
+        return publication
 
     def unacknowledged_s(self) -> float:
         """Return how long the outbox has waited for its oldest acknowledgement, in s.

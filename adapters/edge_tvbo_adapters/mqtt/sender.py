@@ -5,7 +5,9 @@ import selectors
 import time
 from contextlib import closing
 from math import inf
+from typing import NamedTuple
 
+from edge_tvbo.messages.formatting import listed
 from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.publication import Publication
 from edge_tvbo_adapters.mqtt.session import Session
@@ -14,6 +16,13 @@ from edge_tvbo_adapters.mqtt.session import Session
 # below 1, because documents vary in size.
 LEARNED_SHARE = 0.9
 MAX_USUAL_MESSAGE = 60_000  # bytes; the shipped mosquitto.conf accepts packets of 65536 bytes
+
+
+class Refusal(NamedTuple):
+    """The first message on a topic that the broker refuses, and a text with the reason."""
+
+    publication: Publication
+    text: str
 
 
 class Sender:
@@ -40,14 +49,12 @@ class Sender:
     def __init__(self, outbox: Outbox, log: logging.Logger) -> None:
         self._outbox = outbox
         self._log = log
-        self._refused_topics: set[str] = set()  # topics for which this session has logged a refusal
+        self._logged: set[str] = set()  # topics on which the last message was refused
+        self._documents: dict[str, str] = {}  # topics of refused documents, and the broker's reason
+        self._new: list[Refusal] = []
         self._max_size = inf  # limit on all topics, in bytes of a packet, for all sessions
         self._max_sizes: dict[str, int] = {}  # topic: the limit on this topic
         self.left_out: dict[str, int] = {}
-
-    def begin(self) -> None:
-        """Begin a session, in which the sender logs refused messages only once for each topic."""
-        self._refused_topics.clear()
 
     def leave_out(self, publication: Publication) -> None:
         """Make the sender leave out messages that are about as large as `publication` or larger.
@@ -102,16 +109,55 @@ class Sender:
         topic, size = publication.topic, publication.size
         self._outbox.refuse(publication)
         if topic not in self.left_out:
-            self.warn_of_refusal(topic, f"{size} of {max_size:.0f} bytes")
+            self._announce(publication, f"{size} of {max_size:.0f} bytes")
         if publication.retained:
             self.left_out[topic] = size
 
-    def warn_of_refusal(self, topic: str, why: str) -> None:
-        """Log, once for each topic in a session, that the broker refuses the sender's messages."""
-        if topic not in self._refused_topics:
-            self._refused_topics.add(topic)
-            text = "the broker refuses messages on %s (%s); allow them in its ACL or its limits"
-            self._log.warning(text, topic, why)
+    def note_refusal(self, publication: Publication, why: str) -> None:
+        """Log that the broker has refused a sent message, unless its topic was logged already."""
+        self._announce(publication, why)
+        if publication.payload and not publication.activates:
+            self._documents[publication.topic] = why
+
+    def note_acceptance(self, topic: str) -> None:
+        """Log that the broker has accepted a sent message, if it has refused messages on `topic`.
+
+        A later refusal is logged again.
+        """
+        if topic in self._logged:
+            self._logged.remove(topic)
+            self._documents.pop(topic, None)
+            self._log.info("the broker accepts messages on %s again", topic)
+
+    def take_new(self) -> list[Refusal]:
+        """Return the refusals that the sender has logged since the last call.
+
+        Empty messages, which clear a retained message, are left out.
+        """
+        taken, self._new = self._new, []
+        return taken
+
+    @property
+    def problem(self) -> str:
+        """Text about the documents that the broker has refused; "" if there are none."""
+        topics = listed((f"{topic} ({why})" for topic, why in self._documents.items()), 3)
+        return topics and (
+            f"the broker refuses messages on {topics}; allow the daemon's login (mqtt.username)"
+            " to write to these topics in the broker's ACL, and reload the daemon"
+        )
+
+    def _announce(self, publication: Publication, why: str) -> None:
+        topic = publication.topic
+        if topic in self._logged:
+            return
+        self._logged.add(topic)
+        text = (
+            f"the broker refuses messages on {topic} ({why}); allow the daemon's login"
+            " (mqtt.username) to write to this topic in the broker's ACL, or raise its limits"
+        )
+        self._log.warning(text)
+        if publication.payload:
+            self._new.append(Refusal(publication, text))
 
     def drain(self, session: Session, deadline: float) -> None:
         """Send the messages in the outbox until the broker has acknowledged all of them.

@@ -348,6 +348,33 @@ def test_a_flood_of_commands_is_counted_and_mostly_not_answered(drive, broker, p
     assert len(listener.received) - 1 == reasons.count("unknown-verb")
 
 
+@pytest.mark.parametrize("instance", ["k", "other"])
+def test_a_command_that_arrives_during_a_reload_waits_for_the_next_link(
+    instance, drive, broker, peer
+):
+    before, after = (
+        MqttLink(mqtt_settings(broker.port), name, {}, commands=True, seed=0)
+        for name in ("k", instance)
+    )
+    drive(before).online()
+    sender = peer(broker.port, f"{BASE}/response/+")
+    sender.publish(f"{BASE}/cmd/pause", b"{}")
+    sender.publish(f"{BASE}/cmd/reset", b"no JSON")
+
+    before.close()
+    after.take_over(before)
+    assert list(after.requests()) == []  # an activation could not be sent yet
+    driver = drive(after)
+    driver.online()
+    found = list(after.requests())
+    if instance != "k":
+        assert found == []
+        return
+    ((verb, request), rejected) = found
+    assert (verb, request, rejected.reason) == ("pause", Request(), "bad-request")
+    driver.until(lambda: sender.on(f"{BASE}/response/reset"))
+
+
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [(b"{}" + b" " * 5000, "too-large"), (b"[" * 4000, "bad-request"), (b"\xff", "bad-request")],

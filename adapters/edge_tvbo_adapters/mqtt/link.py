@@ -153,6 +153,7 @@ class MqttLink:
         self._session: Session | None = None
         self._begun_at: float | None = None  # monotonic time when the broker accepted the session
         self._online = False  # whether the broker has granted the subscriptions
+        self._was_online = False
         self._singly_until = inf  # monotonic time when the link stops sending messages singly
         self._last_packet_at = 0.0  # monotonic time of the last packet of any kind
         self._status_due = 0.0  # monotonic time of the next publication of the status
@@ -255,9 +256,10 @@ class MqttLink:
     def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
         """Yield the users' commands that the MQTT link has queued, and the reasons for rejections.
 
-        The link publishes the responses to the rejected commands.
+        The link publishes the responses to the rejected commands. The commands of the previous link
+        wait until this link is online for the first time, because they may activate a sensor.
         """
-        for each in self._requests.take() if self._requests else ():
+        for each in self._requests.take() if self._requests and self._was_online else ():
             if not isinstance(each, Rejection):
                 yield each
                 continue
@@ -295,9 +297,12 @@ class MqttLink:
     def take_over(self, before: "MqttLink") -> None:
         """Publish over the MQTT link the notices that the closed link `before` did not deliver.
 
-        Notices of removed fields, and of another instance, stay lost.
+        Also queue the users' commands that `before` did not handle. Notices of removed fields, and
+        notices and commands of another instance, stay lost.
         """
         self._publisher.take_over(before._outbox)
+        if self._requests and before._requests:
+            self._requests.take_over(before._requests)
         self._send_outbox()
 
     def announce(self, notice: Notice) -> None:
@@ -327,7 +332,8 @@ class MqttLink:
 
         The link waits up to `SHUTDOWN_TIMEOUT_S` until the broker has acknowledged the messages. If
         the broker does not acknowledge them, the link sends no DISCONNECT. Then the broker
-        publishes the link's will, which also says ``offline``.
+        publishes the link's will, which also says ``offline``. Users' commands that arrive
+        meanwhile are queued for the next link; see `take_over`.
         """
         for field, settings in self._fields.items():
             if settings.restart_withdraws:
@@ -338,7 +344,9 @@ class MqttLink:
             if self._outbox.holds:
                 self._outbox.release()  # the next link or process does not know these documents
             self._send_outbox()
-            self._sender.drain(session, time.monotonic() + SHUTDOWN_TIMEOUT_S)
+            for message in self._sender.drain(session, time.monotonic() + SHUTDOWN_TIMEOUT_S):
+                if self._requests:  # a reading that arrives now is not handled any more
+                    self._requests.put(message, time.monotonic())
             if self._outbox.empty:
                 session.disconnect()
         self._hang_up()
@@ -450,7 +458,7 @@ class MqttLink:
 
         If earlier sessions ended early, nothing is logged yet: this session may also end early.
         """
-        self._online = True
+        self._online = self._was_online = True
         if self._reconnection.sessions_end_early:
             return
         lost = self._outbox.lost - self._logged_lost

@@ -88,6 +88,11 @@ class RequestQueue:
         while self._waiting:
             yield self._waiting.popleft()
 
+    def take_over(self, before: "RequestQueue") -> None:
+        """Queue the commands of the queue `before`, unless they are for another instance."""
+        if before.filter == self.filter:
+            self._waiting.extend(before.take())
+
     def _read(self, word: str, message: MQTTMessage, now: float) -> tuple[Verb, Request]:
         if message.retain:
             clear = join(["mosquitto_pub", "-n", "-r", "-t", self._prefix + word[:MAX_DETAIL]])

@@ -3,9 +3,12 @@
 import logging
 import selectors
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from math import inf
 from typing import NamedTuple
+
+from paho.mqtt.client import MQTTMessage
 
 from edge_tvbo.messages.formatting import listed
 from edge_tvbo_adapters.mqtt.outbox import Outbox
@@ -159,10 +162,11 @@ class Sender:
         if publication.payload:
             self._new.append(Refusal(publication, text))
 
-    def drain(self, session: Session, deadline: float) -> None:
+    def drain(self, session: Session, deadline: float) -> Iterator[MQTTMessage]:
         """Send the messages in the outbox until the broker has acknowledged all of them.
 
-        Returns at the monotonic time `deadline` at the latest.
+        Yields the messages that arrive meanwhile. Returns at the monotonic time `deadline` at the
+        latest.
         """
         with closing(selectors.DefaultSelector()) as selector:
             while not self._outbox.empty and session.problem is None:
@@ -173,8 +177,7 @@ class Sender:
                 selector.register(*interest)
                 mask = sum(mask for _, mask in selector.select(left))
                 selector.unregister(interest[0])
-                for _ in session.service(mask, time.monotonic()):
-                    pass  # a reading that arrives now is not handled any more
+                yield from session.service(mask, time.monotonic())
                 for identifier in session.take_acknowledged():
                     self._outbox.mark_acked(identifier)
                 self.send(session)

@@ -8,6 +8,7 @@ state. After SIGUSR1, the daemon writes a status dump to the log.
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_UNNAMED_SPACING_S = 10.0  # a longer time between recorded readings is logged
+MAX_RECONNECT_TIME_S = 1.0  # longest wait of a reload for the connection to the broker
 MAX_CONNECT_TIME_S = 10.0  # longest wait of the first interval for the connection to the broker
 
 
@@ -102,11 +104,24 @@ def run_until_stopped(
                 daemon.surroundings.monitors.reloading()
                 daemon = reload(daemon, make_successor)
                 daemon.attach_monitors()
+                _reconnect(daemon, caught)
                 release_memory()
             daemon.loop.run(caught.any, caught.fileno())
     finally:
         daemon.stop()
     log.info("stopped")
+
+
+def _reconnect(daemon: Daemon, caught: Signals) -> None:
+    """Run the reloaded daemon until it is connected to the broker, or a short time has passed.
+
+    The broker drops commands of users that arrive while no daemon is connected. So slower work has
+    to wait.
+    """
+    latest = time.monotonic() + MAX_RECONNECT_TIME_S
+    daemon.loop.run(
+        lambda: daemon.link.online or caught.any() or time.monotonic() >= latest, caught.fileno()
+    )
 
 
 def make_surroundings(clock: Clock | None = None) -> Surroundings:

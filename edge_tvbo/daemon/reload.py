@@ -35,8 +35,6 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
     daemon.close_recorders()
     daemon.surroundings.status.add_written(daemon.written)
     _log_left_databases(daemon, successor)
-    daemon.link.close()
-    daemon.loop.close()
     if successor.checkpoints:
         successor.checkpoints.save()
         # A second checkpoint, so that both files reserve numbers for the new intervals:
@@ -44,6 +42,8 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
     successor.withdraw_former_units()
     successor.restore_decisions()
     successor.surroundings.rejection_log.reset()
+    daemon.link.close()  # late, because the broker drops commands that arrive without a link
+    daemon.loop.close()
     successor.link.take_over(daemon.link)
     _log_changes(daemon, successor)
     text = f"done; the fields are {', '.join(successor.controllers)}"

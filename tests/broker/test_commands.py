@@ -348,6 +348,26 @@ def test_a_flood_of_commands_is_counted_and_mostly_not_answered(drive, broker, p
     assert len(listener.received) - 1 == reasons.count("unknown-verb")
 
 
+def test_each_command_that_arrives_before_a_reload_ends_the_session_is_answered(gateway, operator):
+    """The broker has passed on what it acknowledges before it passes on ``offline``."""
+    gateway.start()
+    gateway.wait_for_activations()
+    gateway.process.send_signal(signal.SIGHUP)
+    arrived = 0
+
+    def has_ended():
+        return (f"{BASE}/status", b"offline", False) in operator.peer.received
+
+    while not has_ended() and arrived < MAX_RATE * BURST_S - 1:
+        request = json.dumps({"transaction": arrived})
+        operator.peer.publish(f"{BASE}/cmd/threshold", request)
+        arrived += not has_ended()
+    for transaction in range(arrived):
+        operator.response("threshold", transaction)
+    gateway.wait_for_log("reload: done")
+    gateway.stop()
+
+
 @pytest.mark.parametrize("instance", ["k", "other"])
 def test_a_command_that_arrives_during_a_reload_waits_for_the_next_link(
     instance, drive, broker, peer

@@ -9,7 +9,6 @@ import click
 
 if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
-    from edge_tvbo.errors import Mistake
 
 
 def settings_of(config: Path) -> "Settings":
@@ -39,26 +38,14 @@ def buildable_settings_of(config: Path) -> "Settings":
 
     Raises `ConfigErrors` if the file has errors, or if the daemon cannot be built from it.
     """
-    from edge_tvbo_adapters.payloads import FORMATS
+    settings = settings_of(config)
+    from edge_tvbo.config.loader import located
 
-    from edge_tvbo.config.loader import load
+    with located(config), compilation_announced():
+        from edge_tvbo.daemon import app  # imported after the check, because it takes a second
 
-    settings = load(config, FORMATS, _building_mistakes)
-    from edge_tvbo.daemon import app
-
-    with compilation_announced():
-        app.build_daemon(settings, app.make_surroundings()).loop.close()
+        app.check_buildable(settings)
     return settings
-
-
-def _building_mistakes(settings: "Settings") -> "list[Mistake]":
-    """Return the mistakes in a configuration because of which `run` could not build the daemon."""
-    if not settings.fields:  # because of other mistakes
-        return []
-    from edge_tvbo.daemon import app  # takes a second
-
-    with compilation_announced():
-        return app.find_mistakes(settings)
 
 
 @contextmanager

@@ -80,7 +80,6 @@ class Report:
         self._places = places  # called only if there is something to report
         self.variables = variables  # environment variables by the setting that they override
         self._findings: list[Finding] = []
-        self._invalid = set[KeyPath]()
         self._unknown_names = 0
         self._unfilled = set[KeyPath]()  # settings whose environment variable cannot be used
         self._deprecated: dict[KeyPath, KeyPath] = {}  # deprecated keys in the file, by current key
@@ -96,7 +95,6 @@ class Report:
             self._unfilled.add(path)
         elif path in self._unfilled:
             return
-        self._invalid.add(path)
         key = dotted(path)
         hint = f" ({'; '.join(filter(None, hints))})" if any(hints) else ""
         file, place = self._where(path)
@@ -120,14 +118,9 @@ class Report:
         """
         self.add(path, f"is {shown(str(file))}, which {problem}", code=Code.NAMED_FILE)
 
-    def add_elsewhere(self, path: KeyPath, file: Path, line: int, message: str) -> None:
-        """Report an error in another file, which the setting at `path` names."""
-        self._invalid.add(path)
+    def add_elsewhere(self, file: Path, line: int, message: str) -> None:
+        """Report an error in another file, which a setting of the configuration names."""
         self._findings.append(Finding(str(file), line, 0, "", message, Code.NAMED_FILE))
-
-    def is_valid(self, path: KeyPath) -> bool:
-        """Return whether no error was reported in the setting at `path`, or below it."""
-        return all(each[: len(path)] != path for each in self._invalid)
 
     def deprecate(self, old: KeyPath, new: KeyPath) -> None:
         """Add a warning: the configuration contains `old`, which is a deprecated name of `new`."""

@@ -149,5 +149,3 @@ def check_policy(field: Values, path: KeyPath, report: Report) -> None:
     for conflict in found:
         key = (*path, conflict.parameter)
         report.add(key, conflict.problem, code=Code.CONTRADICTION)
-    if found:
-        del field["policy"]

@@ -5,13 +5,11 @@ import os
 import re
 import tomllib
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
-
-from msgspec.structs import replace
 
 from edge_tvbo.config import deprecated, environment
 from edge_tvbo.config.credentials import access_warnings
@@ -32,7 +30,7 @@ from edge_tvbo.config.reader import Values, build, read_table
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.config.source_checks import PayloadFormats
 from edge_tvbo.config.unused_settings import unused_warnings
-from edge_tvbo.errors import Code, Mistake, SettingErrors
+from edge_tvbo.errors import Code, SettingErrors
 
 log = logging.getLogger(__name__)
 
@@ -56,22 +54,8 @@ _KEY = re.compile(r"\s*[\w.-]+\s*=|\s*\[[\w.-]+\]\s*$")
 # In an inline table, TOML reads the digits after a decimal comma as the next key.
 _DECIMAL_COMMA_IN_TABLE = re.compile(r"=\s*[-+]?\d+,\d+\s*$")
 
-# Without these settings, the model of a field is unknown.
-_MODEL_SETTINGS = (
-    *("interval", "sensors", "positions", "kernel", "model"),
-    *("unit", "objective", "transform", "plausible"),
-)
 
-
-def _no_mistakes(settings: Settings) -> Iterable[Mistake]:
-    return ()
-
-
-def load(
-    path: Path,
-    payloads: PayloadFormats | None = None,
-    check: Callable[[Settings], Iterable[Mistake]] = _no_mistakes,
-) -> Settings:
+def load(path: Path, payloads: PayloadFormats | None = None) -> Settings:
     """Return the settings of the configuration at `path`.
 
     A warning is logged for
@@ -87,9 +71,6 @@ def load(
         The TOML file; paths in it are relative to its directory.
     payloads : PayloadFormats, optional
         The payload formats. If it is None, formats and their settings are not checked.
-    check : callable, optional
-        Returns the mistakes that only building the daemon finds. If the file has errors, the
-        argument has the default for each invalid setting, and lacks the fields without a model.
 
     Raises
     ------
@@ -99,7 +80,7 @@ def load(
     raw, report = _read(path)
     good = _checked(raw, path, payloads, report)
     check_priors(good, report)
-    return _built(good, raw, path, report, check)
+    return _built(good, raw, path, report)
 
 
 def load_without_priors(path: Path, payloads: PayloadFormats | None = None) -> Settings:
@@ -109,7 +90,7 @@ def load_without_priors(path: Path, payloads: PayloadFormats | None = None) -> S
     `fit`, writes the model file, so the file may not exist yet.
     """
     raw, report = _read(path)
-    return _built(_checked(raw, path, payloads, report), raw, path, report, _no_mistakes)
+    return _built(_checked(raw, path, payloads, report), raw, path, report)
 
 
 def _checked(raw: Values, path: Path, payloads: PayloadFormats | None, report: Report) -> Values:
@@ -119,39 +100,16 @@ def _checked(raw: Values, path: Path, payloads: PayloadFormats | None, report: R
     return good
 
 
-def _built(
-    good: Values,
-    raw: Values,
-    path: Path,
-    report: Report,
-    check: Callable[[Settings], Iterable[Mistake]],
-) -> Settings:
-    """Return the settings with the values `good`.
-
-    Raises `ConfigErrors` if `report` has mistakes, or if `check` returns mistakes.
-    """
+def _built(good: Values, raw: Values, path: Path, report: Report) -> Settings:
+    """Return the settings with the values `good`; raise `ConfigErrors` if `report` has mistakes."""
     for warning in (*report.warnings, *access_warnings(path)):
         log.warning("%s", warning)
-    settings: Settings | None = build(Settings, good)
-    for mistake in check(_with_models(settings, report)) if settings else ():
-        report.add(mistake.path, mistake.problem, code=mistake.code)
-    found = report.findings()
-    if found or settings is None:
+    if found := report.findings():
         raise ConfigErrors(found)
+    settings: Settings = build(Settings, good)
     for warning in unused_warnings(settings, raw, report):
         log.warning("%s", warning)
     return settings
-
-
-def _with_models(settings: Settings, report: Report) -> Settings:
-    """Return the settings without the fields whose model is unknown because of mistakes."""
-    fields = {
-        name: field
-        for name, field in settings.fields.items()
-        if field.model or field.kernel
-        if all(report.is_valid(("fields", name, each)) for each in _MODEL_SETTINGS)
-    }
-    return replace(settings, fields=fields)
 
 
 @contextmanager

@@ -76,28 +76,21 @@ def read_table(kind: type[msgspec.Struct], raw: Values, path: KeyPath, report: R
 
 
 def build(kind: type[msgspec.Struct], good: Values) -> Any:
-    """Return an instance of the struct `kind` with the values `good`, which have been checked.
-
-    A table that lacks a required setting is left out. If `kind` itself lacks one, return None.
-    """
+    """Return an instance of the struct `kind` with the values `good`, which have been checked."""
     known = settings_of(kind)
-    declared = {each.encode_name: each for each in msgspec.structs.fields(kind)}
-    if any(each.required and name not in good for name, each in declared.items()):
-        return None
+    attributes = {each.encode_name: each.name for each in msgspec.structs.fields(kind)}
     return kind(
-        **{declared[name].name: _built(known.get(name), value) for name, value in good.items()}
+        **{attributes[name]: _built(known.get(name), value) for name, value in good.items()}
     )
 
 
 def _built(setting: Setting | None, value: Any) -> Any:
     if setting is not None and is_struct(setting.items):
-        built = (build(setting.items, each) for each in value)
-        return tuple(each for each in built if each is not None)
+        return tuple(build(setting.items, each) for each in value)
     if setting is None or not isinstance(value, dict):
         return value
     if setting.named:
-        tables = {name: build(setting.named[1], each) for name, each in value.items()}
-        return {name: each for name, each in tables.items() if each is not None}
+        return {name: build(setting.named[1], each) for name, each in value.items()}
     return build(setting.table, value) if setting.table else value
 
 
@@ -217,10 +210,12 @@ def _items(setting: Setting, raw: list[Any], path: KeyPath, report: Report) -> A
 def _report_repeated(ids: list[Any], path: KeyPath, report: Report) -> None:
     seen = set[str]()
     for index, each in enumerate(ids):
-        if isinstance(each, str) and each in seen:
+        if not isinstance(each, str):
+            continue
+        if each in seen:
             text = f"repeats the id {shown(each)}; each id is allowed once"
             report.add((*path, index), text, code=Code.TWICE)
-        seen.add(str(each))
+        seen.add(each)
 
 
 def _fits(value: Any, kind: Any) -> bool:

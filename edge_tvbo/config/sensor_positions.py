@@ -137,7 +137,7 @@ def _from_file(file: Path, path: KeyPath, report: Report) -> dict[str, _Listed]:
         if problem := _add_line(number, words, found):
             wrong += 1
             if wrong <= MAX_REPORTED_LINES:
-                report.add_elsewhere(path, file, number, problem)
+                report.add_elsewhere(file, number, problem)
     if not found and not wrong:
         report.add_file(path, file, "contains no line `id x y`")
     return found

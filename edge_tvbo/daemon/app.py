@@ -19,7 +19,7 @@ from edge_tvbo.config.loader import located
 from edge_tvbo.config.settings import Metrics, Settings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon import build_controllers
-from edge_tvbo.daemon.build_discovery import discovery_message, discovery_mistakes
+from edge_tvbo.daemon.build_discovery import discovery_message
 from edge_tvbo.daemon.checkpoint_document import clock_anchor
 from edge_tvbo.daemon.checkpoints import Checkpoints
 from edge_tvbo.daemon.clock import Clock, LiveClock
@@ -39,7 +39,7 @@ from edge_tvbo.daemon.reload import reload
 from edge_tvbo.daemon.scheduler import Scheduler
 from edge_tvbo.daemon.signals import Signals, catch_signals
 from edge_tvbo.daemon.status import StatusCollector
-from edge_tvbo.errors import Code, MissingExtra, Mistake
+from edge_tvbo.errors import Code, MissingExtra, Mistake, SettingErrors
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import Notice, Status
 from edge_tvbo.messages.formatting import duration, rfc3339
@@ -139,13 +139,17 @@ def make_surroundings(clock: Clock | None = None) -> Surroundings:
     )
 
 
-def find_mistakes(settings: Settings) -> list[Mistake]:
-    """Return the mistakes because of which the daemon cannot be built from its settings."""
-    built, mistakes = build_controllers.build_policies(settings)
-    if settings.homeassistant:
-        units = {name: policy.field.unit for name, policy in built.items()}
-        mistakes += discovery_mistakes(settings.homeassistant, units)
-    return [*_missing_extras(settings), *mistakes]
+def check_buildable(settings: Settings) -> None:
+    """Build the whole daemon except its connections; raises `SettingErrors` if this fails."""
+    mistakes = list(_missing_extras(settings))
+    try:
+        daemon = build_daemon(settings, make_surroundings())
+    except SettingErrors as error:
+        mistakes += error.mistakes
+    else:
+        daemon.loop.close()
+    if mistakes:
+        raise SettingErrors(mistakes)
 
 
 def _missing_extras(settings: Settings) -> Iterator[Mistake]:

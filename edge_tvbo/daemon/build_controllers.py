@@ -38,22 +38,16 @@ _SHAPES: dict[str, Callable[[Any, Any], Array]] = {
 
 def controllers(settings: Settings) -> dict[str, Controller]:
     """Return a controller for each field; raises `SettingErrors` with all mistakes."""
-    built, mistakes = build_policies(settings)
-    if mistakes:
-        raise SettingErrors(mistakes)
-    return {name: _controller(policy, settings.fields[name]) for name, policy in built.items()}
-
-
-def build_policies(settings: Settings) -> tuple[dict[str, Policy], list[Mistake]]:
-    """Return the policies of the controllers, and the mistakes of the fields without a policy."""
-    built: dict[str, Policy] = {}
+    built: dict[str, Controller] = {}
     mistakes: list[Mistake] = []
     for name, each in settings.fields.items():
         try:
-            built[name] = _policy(name, each)
+            built[name] = controller(name, each)
         except SettingErrors as error:
             mistakes += error.mistakes
-    return built, mistakes
+    if mistakes:
+        raise SettingErrors(mistakes)
+    return built
 
 
 def controller(name: str, settings: FieldSettings, field: SensorField | None = None) -> Controller:
@@ -62,15 +56,6 @@ def controller(name: str, settings: FieldSettings, field: SensorField | None = N
     `field` is the field of another controller with the same `settings`; the new controller shares
     the large matrices of this field. If `field` is None, a new field is built.
     """
-    return _controller(_policy(name, settings, field), settings)
-
-
-def _controller(policy: Policy, settings: FieldSettings) -> Controller:
-    return Controller(policy, settings, local_time=_local_time(settings))
-
-
-def _policy(name: str, settings: FieldSettings, field: SensorField | None = None) -> Policy:
-    """Return the policy of a controller; raises `SettingErrors` for a mistake."""
     source = "kernel" if settings.model is None else "model"
     with _mistakes_at(("fields", name, source)):
         field = field or _field(settings)
@@ -80,7 +65,7 @@ def _policy(name: str, settings: FieldSettings, field: SensorField | None = None
         _check_plausible(settings, field)
     with _mistakes_at(("fields", name, "alert")):
         _check_alert(settings, field, policy)
-    return policy
+    return Controller(policy, settings, local_time=_local_time(settings))
 
 
 def _local_time(settings: FieldSettings) -> LocalTime:

@@ -20,8 +20,7 @@ def discovery_message(
     """Return the discovery message; raises `SettingErrors` for a wrong device class."""
     from edge_tvbo_adapters.homeassistant.discovery import payload
 
-    units = {name: each.policy.field.unit for name, each in controllers.items()}
-    mistakes = discovery_mistakes(homeassistant, units)
+    mistakes = _mistakes(homeassistant, controllers)
     if mistakes:
         raise SettingErrors(mistakes)
     fields = {
@@ -59,23 +58,16 @@ def _field(
     )
 
 
-def discovery_mistakes(
-    homeassistant: HomeAssistant, field_units: Mapping[str, str]
-) -> list[Mistake]:
-    """Return a mistake for each entry of `device_classes` that does not fit the field's unit.
-
-    A field that is not in `field_units` is left out.
-    """
+def _mistakes(homeassistant: HomeAssistant, controllers: Mapping[str, Controller]) -> list[Mistake]:
+    """Return a mistake for each entry of `device_classes` that does not fit the field's unit."""
     from edge_tvbo_adapters.homeassistant.device_classes import UNITS
 
     mistakes = []
     for name, kind in homeassistant.device_classes.items():
-        if name not in field_units:
-            continue
-        path = ("homeassistant", "device_classes", name)
-        unit = field_units[name]
+        unit = controllers[name].policy.field.unit
         allowed = sorted(each for each, units in UNITS.items() if unit in units)
         if kind and kind not in allowed:
             listed = ", ".join(allowed) or "none, so set it to an empty text"
+            path = ("homeassistant", "device_classes", name)
             mistakes.append(Mistake(path, f'is "{kind}"; allowed for the unit "{unit}": {listed}'))
     return mistakes

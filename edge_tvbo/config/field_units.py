@@ -25,10 +25,13 @@ UNITS: dict[str, tuple[str, ...]] = {
 def may_be_charge(name: str, unit: str) -> bool:
     """Return whether the readings of the field `name` may be charges of batteries, in %.
 
+    An unknown unit may be another name of %.
+
     >>> may_be_charge("battery", "%"), may_be_charge("humidity", "%"), may_be_charge("x", "°C")
     (True, False, False)
     """
-    return unit in ("", "%") and _quantity(name) not in UNITS
+    may_be_percent = unit in ("", "%") or not any(_has_unit(each, unit) for each in UNITS)
+    return may_be_percent and _quantity(name) not in UNITS
 
 
 def wrong_unit(name: str, unit: str) -> str:

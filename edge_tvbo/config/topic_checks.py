@@ -153,7 +153,7 @@ def _check_battery_topic(
     battery = (field.get("energy") or {}).get("battery") or {}
     own = _names_in_topics(field, field.get("sensors", ()))
     for name, other in fields.items():
-        if not battery or other is field or may_be_charge(name, other.get("unit", "")):
+        if not battery.get("topic") or other is field or may_be_charge(name, other.get("unit", "")):
             continue
         for _, source in sources_of(other):
             is_same = value_of(source) == value_of(battery)

@@ -725,6 +725,7 @@ reading = {{ topic = "lab/{{sensor}}/x", payload = "json", value = "x", time = "
         ({"other": "humidity"}, False),
         ({"unit": "lx"}, False),
         ({}, True),  # a field of charges, which looks for the emptiest battery
+        ({"unit": "percent"}, True),  # an unknown unit may be another name of %
         ({"other": "humidity", "charge": "battery"}, True),
         ({"other": "humidity", "sensor": "d"}, True),
     ],
@@ -740,6 +741,15 @@ def test_a_battery_charge_is_no_reading_of_another_quantity(tmp_path, changes, a
     assert found.key == "fields.heat.energy.battery.topic"
     other = changes.get("other", "charges")
     assert f"the reading of fields.{other} would be the same value of a message" in found.message
+
+
+def test_invalid_topics_of_a_battery_and_of_another_field_are_reported(tmp_path):
+    text = PLAIN + SHARED_TOPIC.format(other="humidity", unit="%", charge="x", sensor="a")
+
+    found = findings(tmp_path, text.replace('"lab/{sensor}/x"', "5"))
+
+    topics = ["fields.heat.energy.battery.topic", "fields.humidity.reading.topic"]
+    assert [each.key for each in found] == topics
 
 
 def test_a_battery_charge_is_no_reading_of_its_field_whatever_the_time(tmp_path):

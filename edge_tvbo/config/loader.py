@@ -26,7 +26,7 @@ from edge_tvbo.config.errors import (
     shown,
     unreadable,
 )
-from edge_tvbo.config.reader import Values, build, read_table
+from edge_tvbo.config.reader import Values, build, is_public, read_table
 from edge_tvbo.config.settings import Settings
 from edge_tvbo.config.source_checks import PayloadFormats
 from edge_tvbo.config.unused_settings import unused_warnings
@@ -47,10 +47,10 @@ _CAPITAL_BOOLEAN = re.compile(r"(?i:true|false)" + _VALUE_END)
 _CURLY_QUOTES = "“”„‟‘’‚‛«»"
 # A text without quotes: after = or [ or a comma, or at the start of a line in an array.
 _UNQUOTED = re.compile(
-    r"""(?:^|[=\[,])\s*((?:\{\w+\}|[^\s"'\[\]{},=#])(?:\{\w+\}|[^"'\[\]{},=#])*?)""" + _VALUE_END
+    r"""(?:^|[=\[,])\s*((?:\{\w+\}|[^\s"'\[\]{},=#])(?:\{\w+\}|[^"'\[\]{},=#])*)($|[],}#])"""
 )
-_TWO_VALUES = re.compile(r"\s(true|false|[\d.]+)$")
-_KEY = re.compile(r"\s*[\w.-]+\s*=|\s*\[[\w.-]+\]\s*$")
+_NO_TEXT = re.compile(r"(^|\s)(true|false|[-+]?\d*\.?\d*)$")  # a number, or two values
+_KEY = re.compile(r"\s*[\w.-]+\s*=[^[]*$|\s*\[[\w.-]+\]\s*$")
 # In an inline table, TOML reads the digits after a decimal comma as the next key.
 _DECIMAL_COMMA_IN_TABLE = re.compile(r"=\s*[-+]?\d+,\d+\s*$")
 
@@ -284,13 +284,15 @@ def _toml_hint(problem: str, line: str, at: int) -> str:
 def _unquoted_text(line: str, at: int) -> str:
     """Return the text without quotes at the index `at` of a line with a TOML error; "" if none.
 
-    A text that can be a secret is not shown.
+    The text can be a secret, so it is "..." if the key in the line is not that of a public setting.
     """
     texts = (each for each in _UNQUOTED.finditer(line) if each.start(1) <= at <= each.end(1))
     found = next(texts, None)
-    if found is None or _TWO_VALUES.search(found[1]):
+    text = found[1].rstrip() if found else ""
+    if found is None or _NO_TEXT.search(text):
         return ""
-    return "..." if re.search("pass|token|secret|@", line) else shown(found[1])[1:-1]
+    *_, key = re.findall(r"([\w-]+)\s*=", line[: found.start(1)]) or [""]
+    return shown(text)[1:-1] if is_public(key) and "@" not in text else "..."
 
 
 def _no_file(path: Path, message: str, place: Place = WHOLE) -> ConfigErrors:

@@ -144,6 +144,12 @@ def accepts(setting: Setting, value: Any) -> bool:
     return True
 
 
+def is_public(name: str) -> bool:
+    """Return whether `name` is the name of a setting whose value is no secret."""
+    known = [settings_of(kind)[name] for kind in _HOMES if name in settings_of(kind)]
+    return bool(known) and not any(setting.extra.get("secret") for setting in known)
+
+
 def _shown(value: Any) -> str:
     """Return the text that the reader's error message shows for an invalid TOML value.
 

@@ -8,6 +8,7 @@ returns the codec for given settings. If the integration has default topics, the
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from itertools import islice
 
 from edge_tvbo.errors import Code, ConfigError, Mistake
 from edge_tvbo.messages.payloads import Activation, PayloadCodec, Preset
@@ -15,6 +16,7 @@ from edge_tvbo.plugins import Registry
 
 log = logging.getLogger(__name__)
 MAX_MISTAKES = 10  # reported mistakes in the settings of one format
+MAX_SEARCHED = 50  # settings of one format among which an invalid one is looked for
 _HERE = __name__
 
 
@@ -26,17 +28,18 @@ class PayloadFormats(Registry):
 
         To find an invalid setting, the settings are removed one at a time. If the removal of
         exactly one setting changes or removes the error, the error is reported for this setting.
-        The remaining settings are then checked again.
+        The remaining settings, except ``unit``, are then checked again.
         """
         rest = dict(settings)
         while len(settings) - len(rest) < MAX_MISTAKES and (text := _problem(payload, rest)):
-            wrong = [key for key in rest if _problem(payload, _without(rest, key)) != text]
+            searched = islice(rest, MAX_SEARCHED)
+            wrong = [key for key in searched if _problem(payload, _without(rest, key)) != text]
             path = tuple(wrong) if len(wrong) == 1 else ()
             if path or rest == settings:
                 yield Mistake(path, f"is invalid: {text}", Code.WRONG_VALUE)
             if not path:
                 return
-            rest = _without(rest, wrong[0])
+            rest = _without(rest, wrong[0], "unit")  # which units are valid depends on the others
 
     def has_downlink(self, payload: str) -> bool:
         """Return whether the format `payload` has a default downlink message."""
@@ -90,8 +93,8 @@ def _problem(payload: str, settings: Mapping[str, str]) -> str | None:
     return None
 
 
-def _without(settings: Mapping[str, str], key: str) -> dict[str, str]:
-    return {name: value for name, value in settings.items() if name != key}
+def _without(settings: Mapping[str, str], *keys: str) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if name not in keys}
 
 
 def downlink(preset: Preset) -> Activation | None:

@@ -5,10 +5,12 @@ import json
 import re
 import tomllib
 
+import edge_tvbo_adapters.payloads as payloads
 import pytest
 from edge_tvbo_adapters.mqtt.publisher import activations
 from edge_tvbo_adapters.mqtt.topics import Template, activation_payload
 from edge_tvbo_adapters.payloads import FORMATS, all_presets, make_codec
+from edge_tvbo_adapters.payloads.decode import check_settings
 from edge_tvbo_adapters.payloads.of_field import activation, reading_codec
 from support.paths import DOCS
 from support.recorded import MESSAGES
@@ -174,6 +176,29 @@ def test_every_invalid_source_is_reported(tmp_path):
     keys = [each.key for each in raised.value.findings]
     path = "fields.f0.readings"
     assert sorted(keys) == [f"{path}[0].tim", f"{path}[0].valu", f"{path}[1].value"]
+
+
+def test_an_invalid_value_does_not_make_its_unit_an_error():
+    settings = {"valu": "BMP280.Pressure", "unit": "hPa"}
+
+    assert [each.path for each in FORMATS.mistakes("tasmota", settings)] == [("valu",)]
+
+
+def test_thousands_of_unknown_settings_are_checked_in_no_time():
+    """A reload checks them too, and the daemon does nothing else meanwhile."""
+    codecs = 0
+
+    def codec(settings):
+        nonlocal codecs
+        codecs += 1
+        check_settings(settings, (), "number")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(payloads, "_maker", lambda name: codec)
+        found = list(FORMATS.mistakes("number", {f"k{index}": "1" for index in range(10_000)}))
+
+    assert len(found) == payloads.MAX_MISTAKES
+    assert codecs < 1000
 
 
 def test_two_fields_with_one_sleepy_topic_are_a_configuration_error(tmp_path):

@@ -165,10 +165,11 @@ class Report:
         return str(self.file), Place(1, 1)
 
     def findings(self) -> list[Finding]:
-        """Return the mistakes, sorted by file and line; the configuration file comes first."""
+        """Return each mistake once, sorted by file and line; the configuration file comes first."""
         own = str(self.file)
         return sorted(
-            self._findings, key=lambda one: (one.file != own, one.file, one.line, one.column)
+            dict.fromkeys(self._findings),
+            key=lambda one: (one.file != own, one.file, one.line, one.column),
         )
 
 

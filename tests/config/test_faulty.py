@@ -85,6 +85,7 @@ def test_check_finds_the_mistake_and_run_prints_the_same(case, tmp_path):
     printed = printed_by("check", path, status=2)
 
     findings = [POSITION.match(each) for each in re.split(r"\n(?=/)", printed.rstrip())]
+    assert len({each[0] for each in findings}) == len(findings), printed
     file = tmp_path / case.get("in_file", "my.toml")
     matching = [
         each

@@ -42,8 +42,14 @@ class PayloadFormats(Registry):
             rest = _without(rest, wrong[0], "unit")  # which units are valid depends on the others
 
     def has_downlink(self, payload: str) -> bool:
-        """Return whether the format `payload` has a default downlink message."""
-        preset = preset_of(payload)
+        """Return whether the format `payload` has a default downlink message.
+
+        For a format that cannot be loaded, which is a mistake already, the result is true.
+        """
+        try:
+            preset = preset_of(payload)
+        except ConfigError:
+            return True
         return preset is not None and downlink(preset) is not None
 
 

@@ -201,6 +201,19 @@ def test_thousands_of_unknown_settings_are_checked_in_no_time():
     assert codecs < 1000
 
 
+def test_a_format_that_cannot_be_loaded_is_one_mistake_in_the_mode_lorawan(tmp_path, monkeypatch):
+    def fail(name):
+        raise ConfigError(f"the payload format {name!r} cannot be loaded.")
+
+    monkeypatch.setattr(payloads, "_maker", fail)
+    activate = {"mode": "lorawan", "topic": "to/{sensor}"}
+
+    with pytest.raises(loader.ConfigErrors) as raised:
+        loaded(tmp_path, {"reading": {"topic": "up/{sensor}"}, "activate": activate})
+
+    assert [each.key for each in raised.value.findings] == ["fields.f0.reading"]
+
+
 def test_two_fields_with_one_sleepy_topic_are_a_configuration_error(tmp_path):
     sleepy = {"activate": {"mode": "sleepy", "topic": "to/{sensor}"}}
     other = {"reading": {"topic": "other/{sensor}"}}

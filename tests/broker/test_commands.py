@@ -13,6 +13,7 @@ from edge_tvbo_adapters.mqtt.link import MqttLink
 from edge_tvbo_adapters.mqtt.rate_limits import BURST_S
 from edge_tvbo_adapters.mqtt.request_queue import MAX_RATE, VERBS
 from support.gateway import ROOT, Gateway, program
+from support.link import ACCEPTED, FakeBroker, publish
 from support.settings import mqtt_settings
 
 from edge_tvbo.messages.documents import Request, Response
@@ -393,6 +394,31 @@ def test_a_command_that_arrives_during_a_reload_waits_for_the_next_link(
     ((verb, request), rejected) = found
     assert (verb, request, rejected.reason) == ("pause", Request(), "bad-request")
     driver.until(lambda: sender.on(f"{BASE}/response/reset"))
+
+
+def test_a_command_of_the_previous_link_waits_only_for_a_short_time(
+    broker, drive, peer, monkeypatch
+):
+    """The reload may have changed the broker, and the new broker may be unreachable."""
+    monkeypatch.setattr("edge_tvbo_adapters.mqtt.link.MAX_REQUEST_DELAY_S", 0.0)
+    before, after = (
+        MqttLink(mqtt_settings(broker.port), "k", {}, commands=True, seed=0) for _ in range(2)
+    )
+    drive(before).online()
+    peer(broker.port).publish(f"{BASE}/cmd/pause", b"{}")
+    before.close()
+    after.take_over(before)
+    assert list(after.requests()) == [("pause", Request())]
+
+
+def test_commands_are_handled_although_the_broker_refuses_the_readings():
+    with FakeBroker(commands=True, instance="k") as fake_broker:
+        fake_broker.send(ACCEPTED + b"\x90\x04\x00\x01\x80\x01")
+        fake_broker.send(publish(f"{BASE}/cmd/pause", b"{}"))
+        found = []
+        fake_broker.until(lambda: found.extend(fake_broker.link.requests()) or found)
+        assert found == [("pause", Request())]
+        assert not fake_broker.link.online
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ log = logging.getLogger(__name__)
 
 SHUTDOWN_TIMEOUT_S = 1.0  # longest time for sending the last messages
 STATUS_PERIOD_S = 600.0  # time between two publications of ``online``
+MAX_REQUEST_DELAY_S = 10.0  # longest delay of a user's command that arrived during a reload
 
 
 class MqttLink:
@@ -153,7 +154,7 @@ class MqttLink:
         self._session: Session | None = None
         self._begun_at: float | None = None  # monotonic time when the broker accepted the session
         self._online = False  # whether the broker has granted the subscriptions
-        self._was_online = False
+        self._requests_due = 0.0  # monotonic time from which users' commands are handled
         self._singly_until = inf  # monotonic time when the link stops sending messages singly
         self._last_packet_at = 0.0  # monotonic time of the last packet of any kind
         self._status_due = 0.0  # monotonic time of the next publication of the status
@@ -256,10 +257,12 @@ class MqttLink:
     def requests(self) -> Iterator[tuple[Verb, Request] | Unreadable]:
         """Yield the users' commands that the MQTT link has queued, and the reasons for rejections.
 
-        The link publishes the responses to the rejected commands. The commands of the previous link
-        wait until this link is online for the first time, because they may activate a sensor.
+        The link publishes the responses to the rejected commands. After `take_over`, all commands
+        wait until the link is online, because they may activate a sensor, but for at most
+        `MAX_REQUEST_DELAY_S`.
         """
-        for each in self._requests.take() if self._requests and self._was_online else ():
+        is_due = time.monotonic() >= self._requests_due
+        for each in self._requests.take() if self._requests and is_due else ():
             if not isinstance(each, Rejection):
                 yield each
                 continue
@@ -303,6 +306,7 @@ class MqttLink:
         self._publisher.take_over(before._outbox)
         if self._requests and before._requests:
             self._requests.take_over(before._requests)
+            self._requests_due = time.monotonic() + MAX_REQUEST_DELAY_S
         self._send_outbox()
 
     def announce(self, notice: Notice) -> None:
@@ -458,7 +462,7 @@ class MqttLink:
 
         If earlier sessions ended early, nothing is logged yet: this session may also end early.
         """
-        self._online = self._was_online = True
+        self._online, self._requests_due = True, 0.0
         if self._reconnection.sessions_end_early:
             return
         lost = self._outbox.lost - self._logged_lost

@@ -24,7 +24,7 @@ from edge_tvbo.config.settings import HomeAssistant
 from edge_tvbo.daemon.clock import LiveClock
 from edge_tvbo.daemon.status import StatusCollector
 from edge_tvbo.messages.commands import Activate
-from edge_tvbo.messages.documents import PublishedPosterior
+from edge_tvbo.messages.documents import Notice, PublishedPosterior
 
 
 class Sensor:
@@ -184,6 +184,19 @@ def test_a_refused_document_is_a_notice_and_a_problem_until_it_is_accepted(
     cut(link)
     driver.until(lambda: problem(link) is None)
     assert f"the broker accepts messages on {topic} again" in logged(caplog, logging.INFO)
+
+
+def test_no_notice_says_that_the_broker_refuses_notices(mosquitto, drive, tmp_path):
+    (tmp_path / "acl").write_text("topic readwrite #\ntopic deny edge_tvbo/acl/event\n")
+    broker = mosquitto(f"allow_anonymous true\nacl_file {tmp_path / 'acl'}\n")
+    broker.start()
+    link = link_to(broker.port, version="5", instance="acl")
+    driver = drive(link)
+    driver.online()
+    link.announce(Notice("reload", "2026-03-02T09:22:02Z", "done"))
+    driver.until(lambda: link._outbox.empty)
+    assert link.status().lost == 1
+    assert "edge_tvbo/acl/event (Not authorized)" in problem(link)
 
 
 def test_a_document_that_makes_the_broker_end_each_session_is_named(mosquitto, drive, caplog):

@@ -1,5 +1,6 @@
 """A sensor whose activations a real mosquitto refuses: it is avoided, and not blamed."""
 
+import json
 import os
 import signal
 
@@ -108,6 +109,20 @@ def test_a_denied_sensor_is_tried_after_1_2_4_intervals_until_the_rules_change(l
     lab.run(2)
     assert lab.tried[5:] == [20, 21]
     assert lab.endings[5:] == [Ending.MISSED, Ending.MISSED]
+
+
+@pytest.mark.parametrize("mode", ["live", "sleepy"])
+def test_a_denied_sensor_is_the_subject_of_one_notice(lab, peer, mode):
+    """The rules also forbid the empty message that withdraws the activation of a sleepy sensor."""
+    broker, lab = lab(mode, "5")
+    watcher = peer(broker.port, "edge_tvbo/+/+/event", "edge_tvbo/+/event", "lab/barrier")
+    lab.run(4)
+    watcher.publish("lab/barrier", b"")
+    watcher.wait(lambda: watcher.on("lab/barrier"))
+    (topic, payload, _), _ = watcher.received
+    notice = json.loads(payload)
+    assert topic.endswith("/lab/event")
+    assert (notice["event"], notice["sensor"]) == ("message-refused", "a")
 
 
 def test_a_sensor_whose_activation_exceeds_the_limit_of_the_broker_is_avoided(lab):

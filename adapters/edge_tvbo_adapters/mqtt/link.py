@@ -415,9 +415,12 @@ class MqttLink:
     def _report_refusals(self) -> None:
         """Publish a notice about each topic on which the broker newly refuses the link's messages.
 
-        If the message activates a sensor, the notice is about this sensor.
+        If the message activates a sensor, the notice is about this sensor. No notice is published
+        if the broker refuses the daemon's notices themselves.
         """
         for publication, text in self._sender.take_new():
+            if publication.topic == f"{self._base}/event":
+                continue
             activation = publication.activates
             sensor, field = (activation.sensor, activation.field) if activation else (None, None)
             notice = Notice("message-refused", self._at(), text, sensor)

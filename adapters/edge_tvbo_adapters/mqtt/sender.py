@@ -19,6 +19,7 @@ from edge_tvbo_adapters.mqtt.session import Session
 # below 1, because documents vary in size.
 LEARNED_SHARE = 0.9
 MAX_USUAL_MESSAGE = 60_000  # bytes; the shipped mosquitto.conf accepts packets of 65536 bytes
+MIN_REPEAT_S = 600.0  # shortest time between two warnings about one topic
 
 
 class Refusal(NamedTuple):
@@ -52,7 +53,9 @@ class Sender:
     def __init__(self, outbox: Outbox, log: logging.Logger) -> None:
         self._outbox = outbox
         self._log = log
-        self._logged: set[str] = set()  # topics on which the last message was refused
+        # Refused messages since the last accepted one: the topic, and whether they are empty.
+        self._refused: set[tuple[str, bool]] = set()
+        self._logged_at: dict[tuple[str, bool], float] = {}  # monotonic time of the last warning
         self._documents: dict[str, str] = {}  # topics of refused documents, and the broker's reason
         self._new: list[Refusal] = []
         self._max_size = inf  # limit on all topics, in bytes of a packet, for all sessions
@@ -117,7 +120,7 @@ class Sender:
             self.left_out[topic] = size
 
     def note_refusal(self, publication: Publication, why: str) -> None:
-        """Log that the broker has refused a sent message, unless its topic was logged already."""
+        """Log that the broker has refused a sent message, unless this was logged already."""
         self._announce(publication, why)
         if publication.payload and not publication.activates:
             self._documents[publication.topic] = why
@@ -125,10 +128,10 @@ class Sender:
     def note_acceptance(self, topic: str) -> None:
         """Log that the broker has accepted a sent message, if it has refused messages on `topic`.
 
-        A later refusal is logged again.
+        A later refusal is logged again, unless less than `MIN_REPEAT_S` have passed.
         """
-        if topic in self._logged:
-            self._logged.remove(topic)
+        if refused := self._refused & {(topic, False), (topic, True)}:
+            self._refused -= refused
             self._documents.pop(topic, None)
             self._log.info("the broker accepts messages on %s again", topic)
 
@@ -150,12 +153,15 @@ class Sender:
         )
 
     def _announce(self, publication: Publication, why: str) -> None:
-        topic = publication.topic
-        if topic in self._logged:
+        about, now = (publication.topic, not publication.payload), time.monotonic()
+        is_recent = now - self._logged_at.get(about, -inf) < MIN_REPEAT_S
+        is_repeat = about in self._refused or is_recent
+        self._refused.add(about)
+        if is_repeat:
             return
-        self._logged.add(topic)
+        self._logged_at[about] = now
         text = (
-            f"the broker refuses messages on {topic} ({why}); allow the daemon's login"
+            f"the broker refuses messages on {publication.topic} ({why}); allow the daemon's login"
             " (mqtt.username) to write to this topic in the broker's ACL, or raise its limits"
         )
         self._log.warning(text)

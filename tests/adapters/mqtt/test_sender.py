@@ -1,4 +1,4 @@
-"""Sender: which messages are left out because of their size."""
+"""Sender: which messages are left out because of their size, and which refusals are reported."""
 
 import logging
 
@@ -74,6 +74,26 @@ def test_the_size_is_the_limit_after_a_second_topic_has_ended_the_sessions():
     sizes = {"hotspot": 6990, "alert": 6000, "posterior": 10_000}
     assert sizes_sent(outbox, sender, **sizes) == {"alert": 6000}
     assert set(sender.left_out) == {"posterior", "selected", "hotspot"}
+
+
+def test_a_topic_that_is_refused_now_and_then_is_reported_once_in_some_time(monkeypatch, caplog):
+    sender = Sender(Outbox(), logging.getLogger())
+    refused = Publication("health", b"{}", retained=True)
+
+    def number_of_reports():
+        for _ in range(3):
+            sender.note_refusal(refused, "Quota exceeded")
+            assert "health (Quota exceeded)" in sender.problem
+            sender.note_acceptance("health")
+            assert sender.problem == ""
+        reported, warnings = len(sender.take_new()), len(caplog.messages)
+        caplog.clear()
+        assert reported == warnings
+        return reported
+
+    assert (number_of_reports(), number_of_reports()) == (1, 0)
+    monkeypatch.setattr("edge_tvbo_adapters.mqtt.sender.MIN_REPEAT_S", 0.0)
+    assert number_of_reports() == 3
 
 
 def test_each_sent_message_is_logged_at_debug_level_without_its_payload(caplog):

@@ -185,13 +185,19 @@ class EnergyBudget:
         self._rises[arm] += PRICE_STEP
         self._rises[-1] += PRICE_STEP * self._share[arm]
 
-    def refund(self, arm: int) -> None:
-        """Refund an activation of `arm` in this interval, because the activation was never sent."""
-        row = self._current_slot()
-        row[arm] = max(0.0, row[arm] - self._costs[arm])
-        row[-1] = max(0.0, row[-1] - self._costs[arm])
-        self._rises[arm] = max(0.0, self._rises[arm] - PRICE_STEP)
-        self._rises[-1] = max(0.0, self._rises[-1] - PRICE_STEP * self._share[arm])
+    def refund(self, arm: int, age: int = 0) -> None:
+        """Refund an activation of `arm`, because the activation was not delivered.
+
+        The sensor was activated `age` intervals ago.
+        """
+        slot, rows = (self._now - age) // self._slot, len(self._spent)
+        if self._now // self._slot - slot < rows:
+            row = self._spent[slot % rows]
+            row[arm] = max(0.0, row[arm] - self._costs[arm])
+            row[-1] = max(0.0, row[-1] - self._costs[arm])
+        prices = self._prices if age else self._rises
+        prices[arm] = max(0.0, prices[arm] - PRICE_STEP)
+        prices[-1] = max(0.0, prices[-1] - PRICE_STEP * self._share[arm])
 
     def skip_interval(self) -> None:
         """Count an interval in which no sensor is activated, so that energy is saved."""

@@ -106,7 +106,8 @@ class ReadingHandler:
         """
         state, policy = self._state, self._state.policy
         arm = state.arms.get(reading.sensor, -1)
-        is_reply = arm in state.activations.awaited and not state.was_refused(arm)
+        is_awaited = arm in state.activations.awaited
+        is_reply = is_awaited and not (state.refusals.count and state.was_refused(arm))
         if rejected := self._reject(arm, reading, is_reply=is_reply):
             return rejected, None
         commands = self._note_report(arm, reading, is_reply=is_reply) if state.recommends else []

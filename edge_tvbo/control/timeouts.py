@@ -36,17 +36,19 @@ class TimeoutHandler:
 
         If the activation was never sent, or the broker refused it, also refund its energy. If the
         broker refused it, also back the sensor off; this does not count against the sensor. A
-        refusal can arrive in a later interval. Then it does not count if an earlier refusal has
-        arrived since the activation.
+        refusal can arrive in a later interval. Then it does not count if the sensor was activated
+        again in this interval, or if an earlier refusal has arrived since the activation.
         """
         state = self._state
         arm = state.arms[event.sensor]
         if state.energy and not event.left:
-            state.energy.refund(arm)
+            state.energy.refund(arm, state.interval - event.interval)
         if event.interval == state.interval and arm in state.activations.arms:
             state.activations.undelivered.append(arm)
+        is_again = arm in state.activations.arms
+        first = state.interval if is_again else state.refusals.retry_interval(arm)
         counts = event.refused and not state.recommends and not state.ignored.mask[arm]
-        if counts and event.interval >= state.refusals.retry_interval(arm):
+        if counts and event.interval >= first:
             state.refusals.mark_refused(arm, state.interval)
 
     def note_accepted(self) -> None:

@@ -27,7 +27,9 @@ from edge_tvbo.messages.events import (
     IntervalElapsed,
     LinkLost,
     LinkRestored,
+    PauseRequested,
     Reading,
+    ResumeRequested,
 )
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
@@ -363,17 +365,34 @@ def test_a_refusal_in_the_interval_in_which_the_broker_accepts_another_sensor_is
 
 def test_a_late_refusal_counts_and_its_energy_is_refunded():
     """The broker confirms the activation only after the deadline of the reply."""
-    budget = energy_settings(BudgetSettings((1.0,) * 3, (9.0,) * 3, period=100), NAMES)
+    budget = energy_settings(BudgetSettings((1.0,) * 3, (9.0,) * 3, period=10), NAMES)
     broker = Broker(controller_of(energy=budget), denied=())
     broker.take(IntervalElapsed(0.0))
     broker.take(ActivationUndelivered("a", 0, left=True))
     broker.take(DeadlineElapsed(0, 20.0))
-    broker.at = STEP
+    broker.take(PauseRequested(30.0))
+    broker.take(IntervalElapsed(STEP))
+    assert broker.controller.health().energy.spent == 1.0
     broker.take(ActivationUndelivered("a", 0, left=False, refused=True))
-    broker.denied = {"a"}
+    assert broker.controller.health().energy.spent == 0.0
+    broker.take(ResumeRequested(STEP + 30.0))
+    broker.at, broker.denied = 2 * STEP, {"a"}
     broker.run(6)
-    assert broker.tried["a"] == [0, 2, 5]
+    assert broker.tried["a"] == [0, 3, 6]
     assert broker.controller.health().energy.spent == 4.0
+
+
+def test_a_late_refusal_does_not_count_if_the_sensor_was_activated_again():
+    """Otherwise, the reply to the second activation would not count, and the sensor be blamed."""
+    broker = Broker(controller_of(), denied=())
+    broker.take(IntervalElapsed(0.0))
+    broker.take(ActivationUndelivered("a", 0, left=True))
+    broker.take(DeadlineElapsed(0, 20.0))
+    broker.take(IntervalElapsed(STEP))
+    broker.take(ActivationUndelivered("a", 0, left=False, refused=True))
+    broker.take(Reading("a", 20.0, STEP + 5.0, STEP + 5.0))
+    assert broker.tried["a"] == [0, 1]
+    assert (broker.awaited, broker.controller.health().answered) == ([], 1)
 
 
 def test_whether_the_broker_accepted_an_activation_is_unknown_until_it_confirms_it():

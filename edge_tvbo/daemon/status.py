@@ -16,13 +16,7 @@ from edge_tvbo.daemon.loop import LoopService
 from edge_tvbo.daemon.memory import resident_bytes
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record, Reject
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, LinkStatus, Status
-from edge_tvbo.messages.formatting import (
-    MAX_NAMED_SENSORS,
-    counted,
-    listed,
-    listed_sensors,
-    rfc3339,
-)
+from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted, listed, rfc3339
 from edge_tvbo.numerics.jit import COMPILATION
 
 MAX_AWAY_INTERVALS = 3  # after this many intervals without the broker, the daemon is unhealthy
@@ -255,10 +249,7 @@ class StatusCollector(LoopService):
         link = self._link.status()
         silent = "no sensor has sent a message for a long time"
         unresponsive = [self._unresponsive(name, each) for name, each in fields.items()]
-        refused = [
-            _refused(name, each, self._controllers[name].settings.sensor_names)
-            for name, each in fields.items()
-        ]
+        refused = [_refused(name, each) for name, each in fields.items()]
         faulty = [
             f"{self._name(name, sensor)} in {name} seems to be faulty: {fault}"
             for name, each in fields.items()
@@ -353,15 +344,17 @@ def _not_accepted(left_out: Mapping[str, int]) -> str:
     )
 
 
-def _refused(name: str, health: FieldHealth, names: Mapping[str, str]) -> str:
+def _refused(name: str, health: FieldHealth) -> str:
     """Return a text, for the daemon's status, about the activations that the broker refuses.
 
-    The text is about the field `name`. If no activations are refused, the text is "".
+    The text is about the field `name`, and short, because there can be many fields. If no
+    activations are refused, the text is "".
     """
-    sensors = listed_sensors(health.refused_activations, names)
-    return sensors and (
-        f"the broker refuses the activations of {sensors} in {name}; allow them in the broker's ACL"
-        " (`edge-tvbo status` names the topics)"
+    if not (number := len(health.refused_activations)):
+        return ""
+    return (
+        f"the broker refuses the activations of {counted(number, 'sensor')} of {name};"
+        " `edge-tvbo status` says what to allow in the broker's ACL"
     )
 
 

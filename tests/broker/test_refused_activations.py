@@ -234,7 +234,7 @@ def test_a_daemon_follows_the_other_sensors_and_uses_the_denied_one_again(
 def assert_status_says_what_to_allow(gateway):
     """Compare the output of `status` with the rules of the broker."""
     text = program("status", str(gateway.config)).stdout
-    assert "problem: the broker refuses the activations of a in lab; allow them in the" in text
+    assert "problem: the broker refuses the activations of 1 sensor of lab; `edge-tvbo" in text
     assert (
         "  the broker refuses the activations of a (topic k/a/go); allow clients without a login "
         "to write to these topics in the broker's ACL\n"

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from edge_tvbo.daemon.health_size import MAX_HEALTH_BYTES, bounded
+from edge_tvbo.daemon.status import _refused
 from edge_tvbo.messages.documents import EnergyState, FieldHealth, Health
 from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS
 
@@ -78,6 +79,20 @@ def test_a_document_of_many_fields_fits_in_one_message(fields):
     assert published.problem == (
         "the health document cannot list all sensors; it leaves out "
         + ", ".join(f"{fields * (12 - kept)} of `{key}`" for key in [*KEYS, "suspects"])
+    )
+
+
+def test_a_document_fits_although_the_broker_refuses_the_activations_of_many_fields():
+    fields = health_of(80, refused_activations=SENSORS).fields
+    problem = "; ".join(_refused(name, each) for name, each in fields.items())
+    health = health_of(80, problem, refused_activations=SENSORS)
+
+    published = bounded(health)
+
+    assert size(published) <= MAX_HEALTH_BYTES < size(health)
+    assert published.problem == (
+        f"{problem}; the health document cannot list all sensors; it leaves out "
+        f"{80 * (300 - 3)} of `refused_activations`"
     )
 
 

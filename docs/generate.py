@@ -202,9 +202,11 @@ EVENTS: dict[NoticeKind, str] = {
     " later time, such as that of the last shutdown, the event is `clock-step`.)",
     "inputs-silent": "no sensor has sent a message during the time that `mqtt.silence` sets, so the"
     " daemon reconnects",
-    "message-refused": "the broker refuses the daemon's messages on a topic (only with"
-    ' `mqtt.version = "5"`); the event is on `<field>/event` if the message activates a sensor. The'
-    " event is published again only if the broker has accepted a message on the topic since",
+    "message-refused": "the broker refuses the daemon's messages on a topic, because its access"
+    ' rules forbid the topic (known only with `mqtt.version = "5"`) or because the message is too'
+    " large; the event is on `<field>/event` if the message activates a sensor. The event is"
+    " published again only if the broker has accepted a message on the topic since, and at the"
+    " earliest after 10 minutes",
     "model-reset": "the model was reset, for one of three reasons: a reading contradicts the model,"
     " the largest number of replies (`n_upper`) was reached, or `cmd/reset` was sent; the text"
     " compares the reading with the estimate",

@@ -216,9 +216,10 @@ class Checkpoints(LoopService):
             log.warning("state: the end of the event journal cannot be used: %s", journal.problem)
         if journal.entries and self._store.count_replay() > MAX_REPLAYS:
             log.error(
-                "state: the last %d starts ended while they read the event journal, so it is not "
-                "used; all fields continue from the last whole state; if systemd ended the starts, "
-                "set a higher MemoryMax or TimeoutStartSec for the service",
+                "state: the daemon was stopped in each of its last %d starts while it read the event "
+                "journal, so this start does not use the journal; all fields continue from the "
+                "last whole state; if systemd stopped the daemon, set a higher MemoryMax or "
+                "TimeoutStartSec for the service",
                 MAX_REPLAYS,
             )
             return Journal([], is_damaged=True)

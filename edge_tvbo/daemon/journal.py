@@ -80,7 +80,7 @@ _FORMAT = DocumentFormat(MAGIC, Entry)
 
 
 class EventBuffer:
-    """The events since the last write, for the next entry of the journal of a document.
+    """The events since the last write, which become the next entry of a state file's journal.
 
     Parameters
     ----------

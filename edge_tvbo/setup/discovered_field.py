@@ -165,7 +165,9 @@ def typical_group(fields: Sequence[DiscoveredField]) -> SensorGroup:
 def _sources(
     groups: Sequence[SensorGroup], reference: SensorGroup, unit: str
 ) -> Iterator[DiscoveredSource]:
-    """Yield the sources of a discovered field; the group `reference` sends its readings in `unit`.
+    """Yield the sources of a discovered field.
+
+    `reference` is one of the `groups`, and `unit` is the unit in which it sends its readings.
 
     If several integrations recognise the messages of a sensor, only the first of these integrations
     gets the sensor.

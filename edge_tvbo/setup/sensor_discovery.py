@@ -110,9 +110,9 @@ class SensorDiscovery:
         return sorted((part for each in groups for part in self._by_unit(each)), key=rank)
 
     def _by_unit(self, group: SensorGroup) -> list[SensorGroup]:
-        """Return `group` with the announced units, if its codec converts none.
+        """Return `group` in parts, one for each unit that its sensors announce.
 
-        Sensors that announce another unit than the usual unit become a group of their own.
+        If the codec of the group converts units itself, the group stays whole.
         """
         if self._units(group.integration, group.value):
             return [group]

@@ -51,7 +51,7 @@ class OtherUnit(NamedTuple):
         return 0.0 - self.shift / self.factor
 
     def converted(self, value: float) -> float:
-        """Return a value in this unit, converted to the field's unit."""
+        """Convert `value` from this unit to the field's unit, and return the result."""
         return (value - self.shift) / self.factor
 
 
@@ -162,7 +162,7 @@ def _is_near(value: float, group: SensorGroup) -> bool:
 
 
 def reference_group(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
-    """Return the group among a field's `groups` that most probably sends its readings in `unit`.
+    """Return that group of a field which most probably sends its readings in `unit`.
 
     If the codec of a group converts to `unit`, this group is returned. Otherwise, the group is
     returned whose median agrees with the medians of most groups. Two medians agree if they are near

@@ -1,19 +1,16 @@
 """Grids of CSV files: averages the readings on a regular grid, and checks the times."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import duration, listed, named
 from edge_tvbo.simulation.recording import Recording, check_sensor_names
 from edge_tvbo_adapters.datasets.csv_times import EPOCH_UNITS, TimeFormat, time_unit
 from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps, grid_index, grid_start, spacing
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
 LATEST_CHANGE_S = 4 * HOUR_S  # daylight saving time begins and ends before this time of day
@@ -28,9 +25,9 @@ class LongTable(msgspec.Struct, frozen=True):
     time_format: TimeFormat
     times: list[float]  # time of each row of the file, in the unit of the format
     lines: list[int]  # line number of each row
-    row: "NDArray[np.intp]"  # (n,), indices of times
-    sensor: "NDArray[np.intp]"  # (n,), indices of sensors
-    reading: "NDArray[np.float64]"  # (n,), NaN for an empty cell
+    row: NDArray[np.intp]  # (n,), indices of times
+    sensor: NDArray[np.intp]  # (n,), indices of sensors
+    reading: NDArray[np.float64]  # (n,), NaN for an empty cell
     sensors: list[str]  # (M,), valid ids
     names: dict[str, str]  # id: name in the file; only if the two differ
     is_long: bool  # whether the file is a long table, not a wide one
@@ -43,8 +40,6 @@ def to_grid(path: Path, table: LongTable, interval: float | None = None) -> Reco
     `interval` is the interval of the grid in s; None to use the interval of the readings. If the
     times are a step count, `interval` is the length of a step.
     """
-    import numpy as np
-
     times = np.array(table.times, dtype=np.float64)
     _check_clock(path, table, times)
     counts = table.time_format.kind == "count"
@@ -88,10 +83,8 @@ def to_grid(path: Path, table: LongTable, interval: float | None = None) -> Reco
     )
 
 
-def _check_clock(path: Path, table: LongTable, times: "NDArray[np.float64]") -> None:
+def _check_clock(path: Path, table: LongTable, times: NDArray[np.float64]) -> None:
     """Raise `DataError` if a very long pause between CSV times shows that a clock was wrong."""
-    import numpy as np
-
     unit = EPOCH_UNITS.get(table.time_format.kind, 1.0)
     if table.time_format.kind == "count" or len(times) < 3:
         return
@@ -109,7 +102,7 @@ def _check_clock(path: Path, table: LongTable, times: "NDArray[np.float64]") -> 
     )
 
 
-def repeated_hours(table: LongTable, times: "NDArray[np.float64]", step: float) -> list[str]:
+def repeated_hours(table: LongTable, times: NDArray[np.float64], step: float) -> list[str]:
     """Return a list with a note if CSV times repeat an hour (end of daylight saving time).
 
     If no hour is repeated, the list is empty. An hour is repeated if a time of a sensor is earlier
@@ -117,8 +110,6 @@ def repeated_hours(table: LongTable, times: "NDArray[np.float64]", step: float) 
     between midnight and four o'clock count. If the file is not ordered by time, a repeated hour
     cannot be recognised, and there is no note.
     """
-    import numpy as np
-
     if not table.time_format.naive or not 0.0 < step <= HOUR_S:
         return []
     sensor = table.sensor if table.is_long else np.zeros(len(times), np.intp)
@@ -145,7 +136,7 @@ def repeated_hours(table: LongTable, times: "NDArray[np.float64]", step: float) 
     ]
 
 
-def skipped_hours(table: LongTable, times: "NDArray[np.float64]", step: float) -> list[str]:
+def skipped_hours(table: LongTable, times: NDArray[np.float64], step: float) -> list[str]:
     """Return a list with a note if CSV times skip an hour (beginning of daylight saving time).
 
     If no hour is skipped, the list is empty. An hour is skipped if it meets three conditions:
@@ -154,8 +145,6 @@ def skipped_hours(table: LongTable, times: "NDArray[np.float64]", step: float) -
     - The pause around the hour lasts at most one hour plus 1.5 times `step` (the usual interval).
     - The hour begins on a Sunday before four o'clock.
     """
-    import numpy as np
-
     if not table.time_format.naive or not 0.0 < step <= HOUR_S:
         return []
     moments, rows = np.unique(times, return_index=True)

@@ -11,14 +11,12 @@ module raise an error in three cases:
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
 from edge_tvbo_adapters.datasets.csv_values import EMPTY, is_number
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 UNITS = ("unit", "units", "unit_of_measurement", "einheit")
 MAX_CHANNELS = 16  # largest number of different whole numbers in a column of labels
@@ -90,7 +88,7 @@ class CsvLabels:
         path: Path,
         times: Sequence[float],
         lines: Sequence[int],
-        sensor: "Sequence[int] | None" = None,
+        sensor: Sequence[int] | None = None,
     ) -> None:
         """Raise `DataError` if most CSV rows with the same time and sensor have different labels.
 
@@ -98,8 +96,6 @@ class CsvLabels:
         send several quantities one after another. `sensor` is the number of each row's sensor; None
         if no column names the sensors.
         """
-        import numpy as np
-
         if not self._codes or not times:
             return
         at, is_wide = np.array(times, np.float64), sensor is None
@@ -118,10 +114,10 @@ class CsvLabels:
     def check_alternation(
         self,
         path: Path,
-        times: "NDArray[np.float64]",
+        times: NDArray[np.float64],
         lines: Sequence[int],
-        sensor: "NDArray[np.intp]",
-        reading: "NDArray[np.float64]",
+        sensor: NDArray[np.intp],
+        reading: NDArray[np.float64],
     ) -> None:
         """Raise `DataError` if the labels and the values of a sensor's CSV readings alternate.
 
@@ -130,8 +126,6 @@ class CsvLabels:
         quantities. Therefore labels that recur only after about a day or longer are not checked.
         `times` are in s, and `reading` is NaN for an empty cell of a long CSV file.
         """
-        import numpy as np
-
         if not self._codes or not len(times):
             return
         known = np.flatnonzero(~np.isnan(reading))
@@ -155,7 +149,7 @@ class CsvLabels:
                 raise self._mixed(path, lines, column, (int(mixed[at]), int(mixed[at + 1])))
 
     def _apart(
-        self, column: int, group: "NDArray[np.intp]", min_shared: float
+        self, column: int, group: NDArray[np.intp], min_shared: float
     ) -> tuple[int, int] | None:
         """Return two CSV rows of the same group that have different labels in `column`.
 
@@ -166,8 +160,6 @@ class CsvLabels:
         - fewer than half of the shared rows have a label that occurs only once in their group;
         - the number of different labels is more than half of the number of rows.
         """
-        import numpy as np
-
         label, count = np.array(self._rows[column]), len(self._codes[column])
         shared = _repetitions(group) > 1
         apart = shared & (_repetitions(group * count + label) == 1)
@@ -232,21 +224,19 @@ def _has_channels(cells: Iterable[str]) -> bool:
     return 0 < len(texts) <= MAX_CHANNELS and all(text.isdigit() for text in texts)
 
 
-def _usual_time(at: "NDArray[np.float64]", key: "NDArray[np.intp]") -> float:
+def _usual_time(at: NDArray[np.float64], key: NDArray[np.intp]) -> float:
     """Return the median time between successive CSV rows that have the same `key`.
 
     `at` contains the times of the rows; the result has their unit. Returns 0 if no two rows have
     the same `key`.
     """
-    import numpy as np
-
     order = np.lexsort((at, key))
     between = np.diff(at[order])[np.diff(key[order]) == 0]
     return float(np.median(between)) if len(between) else 0.0
 
 
 def _explained(
-    reading: "NDArray[np.float64]", sensor: "NDArray[np.intp]", key: "NDArray[np.intp]"
+    reading: NDArray[np.float64], sensor: NDArray[np.intp], key: NDArray[np.intp]
 ) -> float:
     """Return the share of the variance of CSV readings that their labels explain, 0 to 1.
 
@@ -255,9 +245,8 @@ def _explained(
     contains the readings of one sensor with one label. The `key` of a reading is the number of its
     group.
     """
-    import numpy as np
 
-    def squares(group: "NDArray[np.intp]") -> float:
+    def squares(group: NDArray[np.intp]) -> float:
         count = np.maximum(np.bincount(group), 1)
         mean = np.bincount(group, weights=reading) / count
         return float(((reading - mean[group]) ** 2).sum())
@@ -267,8 +256,8 @@ def _explained(
 
 
 def _packets(
-    at: "NDArray[np.float64]", sensor: "NDArray[np.intp]", label: "NDArray[np.intp]"
-) -> "NDArray[np.intp]":
+    at: NDArray[np.float64], sensor: NDArray[np.intp], label: NDArray[np.intp]
+) -> NDArray[np.intp]:
     """Return the packet number of each CSV row, as an array (n,).
 
     A packet contains rows of a sensor that follow one another quickly: the time from one row to the
@@ -276,8 +265,6 @@ def _packets(
     rows of a sensor with the same label; n is the mean number of labels per sensor. So t / n is
     about the mean time between two rows of a sensor.
     """
-    import numpy as np
-
     key = sensor * (label.max() + 1) + label
     labels = len(np.unique(key)) / len(np.unique(sensor))
     near = MAX_NEAR_SHARE * _usual_time(at, key) / labels
@@ -288,9 +275,7 @@ def _packets(
     return packet
 
 
-def _repetitions(keys: "NDArray[np.intp]") -> "NDArray[np.intp]":
+def _repetitions(keys: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return how often each of the `keys` of the CSV rows occurs, as an array (n,)."""
-    import numpy as np
-
     _, index, counts = np.unique(keys, return_inverse=True, return_counts=True)
     return np.asarray(counts[index])

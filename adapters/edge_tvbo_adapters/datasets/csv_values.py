@@ -5,13 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from math import inf, isinf, nan
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 EMPTY = frozenset(
     {"", "nan", "na", "n/a", "#n/a", "#nv", "null", "none", "-", "--", "?"}
@@ -142,7 +140,7 @@ def is_number(text: str) -> bool:
     return True
 
 
-def without_codes(reading: "NDArray[np.float64]") -> "tuple[NDArray[np.float64], dict[float, int]]":
+def without_codes(reading: NDArray[np.float64]) -> tuple[NDArray[np.float64], dict[float, int]]:
     """Return CSV readings with NaN in place of codes such as -999, and how often each code occurs.
 
     A number in `CODES`, or the only number of at least ±`MIN_FILL_VALUE`, is a code if it is far
@@ -158,8 +156,6 @@ def without_codes(reading: "NDArray[np.float64]") -> "tuple[NDArray[np.float64],
     >>> without_codes(np.array([2e20, 5e19, 3e20]))[1]
     {}
     """
-    import numpy as np
-
     size = np.abs(reading)
     is_large = size >= MIN_FILL_VALUE
     is_code = np.isin(reading, CODES)

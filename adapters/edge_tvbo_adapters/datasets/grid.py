@@ -3,14 +3,12 @@
 from collections import Counter
 from math import pi
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.simulation.recording import USUAL_INTERVALS
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 MAX_CELLS = 50_000_000  # largest number of cells of a grid: 400 MB of float64
 MIN_ROUNDED_INTERVAL = 60.0  # s; with this or a longer interval, the grid begins at a whole second
@@ -22,11 +20,11 @@ MIN_REGULAR_SHARE = 0.8
 
 
 def bin_means(
-    step: "NDArray[np.intp]",
-    sensor: "NDArray[np.intp]",
-    reading: "NDArray[np.float64]",
+    step: NDArray[np.intp],
+    sensor: NDArray[np.intp],
+    reading: NDArray[np.float64],
     shape: tuple[int, int],
-) -> "tuple[NDArray[np.float64], NDArray[np.bool_]]":
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the mean reading of each cell of a (T, M) grid, and which cells have a reading.
 
     Parameters
@@ -52,8 +50,6 @@ def bin_means(
     >>> means.tolist(), observed.tolist()
     ([[2.0, 0.0], [0.0, 5.0]], [[True, False], [False, True]])
     """
-    import numpy as np
-
     cells = shape[0] * shape[1]
     cell = step * shape[1] + sensor
     count = np.bincount(cell, minlength=cells)
@@ -62,9 +58,7 @@ def bin_means(
     return means.reshape(shape), (count > 0).reshape(shape)
 
 
-def fill_gaps(
-    values: "NDArray[np.float64]", observed: "NDArray[np.bool_]"
-) -> "NDArray[np.float64]":
+def fill_gaps(values: NDArray[np.float64], observed: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return a copy of a grid in which gaps between readings are interpolated linearly in time.
 
     A gap at the beginning or end of a column is filled with the nearest reading. Every sensor
@@ -75,8 +69,6 @@ def fill_gaps(
     >>> fill_gaps(y, np.array([[False], [True], [False], [True]])).ravel().tolist()
     [1.0, 1.0, 2.0, 3.0]
     """
-    import numpy as np
-
     filled = values.astype(np.float64)
     steps = np.arange(len(values))
     for j in np.flatnonzero(~observed.all(axis=0)):
@@ -87,8 +79,8 @@ def fill_gaps(
 
 def spacing(
     path: Path,
-    times: "NDArray[np.float64]",
-    sensor: "NDArray[np.intp] | None",
+    times: NDArray[np.float64],
+    sensor: NDArray[np.intp] | None,
     unit: float = 1.0,
 ) -> float:
     """Return the interval of a CSV file's grid, in the unit of its times.
@@ -113,8 +105,6 @@ def spacing(
     unit : float
         Unit of the times, in s; 0 for a step count.
     """
-    import numpy as np
-
     together = np.diff(np.unique(times))
     steps = together
     if sensor is not None:
@@ -135,29 +125,25 @@ def spacing(
     return _usual_median(steps, unit)
 
 
-def _common(steps: "NDArray[np.float64]") -> float | None:
+def _common(steps: NDArray[np.float64]) -> float | None:
     """Return the most common length of a grid's time steps; None if no length is common.
 
     A length is common if at least half of all steps have this length. In addition, of the
     steps with nearly this length, at least three quarters must have exactly this length. In a file
     whose steps alternate between 599 s and 601 s, the second condition is not met.
     """
-    import numpy as np
-
     common, count = Counter(np.round(steps, 6).tolist()).most_common(1)[0]
     near = int((np.abs(steps - common) <= MAX_OFFSET_SHARE * common).sum())
     return float(common) if 2 * count >= len(steps) and 4 * count >= 3 * near else None
 
 
-def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
+def _usual_median(steps: NDArray[np.float64], unit: float) -> float:
     """Return the interval of a grid whose time steps have no common length.
 
     If the median of the steps differs by at most 10 % from a usual interval, such as 10 min, this
     usual interval is returned. Otherwise the median is returned. A median of 10 or more is rounded
     to a whole number.
     """
-    import numpy as np
-
     median = float(np.median(steps))
     near = [
         each for each in USUAL_INTERVALS if abs(median * unit - each) <= MAX_OFFSET_SHARE * each
@@ -167,16 +153,14 @@ def _usual_median(steps: "NDArray[np.float64]", unit: float) -> float:
     return float(round(median)) if median >= 10 else median
 
 
-def _regular_share(steps: "NDArray[np.float64]", step: float) -> float:
+def _regular_share(steps: NDArray[np.float64], step: float) -> float:
     """Return the share of a grid's time steps that are nearly multiples of `step`, 0 to 1."""
-    import numpy as np
-
     multiples = np.rint(steps / step)
     near = np.abs(steps / step - multiples) <= MAX_OFFSET_SHARE
     return float((near & (multiples > 0)).mean())
 
 
-def grid_start(times: "NDArray[np.float64]", step: float) -> float:
+def grid_start(times: NDArray[np.float64], step: float) -> float:
     """Return the start of a grid whose interval is `step`; both are in seconds.
 
     The points of the grid are as near as possible to the times of the readings. So a reading that
@@ -188,8 +172,6 @@ def grid_start(times: "NDArray[np.float64]", step: float) -> float:
     >>> grid_start(np.array([1000.0, 1603.0, 2197.0, 2801.0]), 600.0)
     1000.0
     """
-    import numpy as np
-
     turns = 2j * pi * (times % step)
     turns /= step
     direction = np.exp(turns, out=turns).mean()
@@ -199,8 +181,8 @@ def grid_start(times: "NDArray[np.float64]", step: float) -> float:
 
 
 def grid_index(
-    path: Path, times: "NDArray[np.float64]", start: float, step: float, sensors: int, fix: str
-) -> "tuple[NDArray[np.intp], int]":
+    path: Path, times: NDArray[np.float64], start: float, step: float, sensors: int, fix: str
+) -> tuple[NDArray[np.intp], int]:
     """Return the nearest grid point of each time, as an index, and the number of grid points.
 
     The first point of the grid is `start`. No time is more than half a `step` before `start`; a
@@ -208,8 +190,6 @@ def grid_index(
 
     Raises `DataError` if the grid would have too many cells. The error text ends with `fix`.
     """
-    import numpy as np
-
     exact = (times - start) / step
     T = int(exact.max() + 0.5) + 1
     if T * sensors > MAX_CELLS:

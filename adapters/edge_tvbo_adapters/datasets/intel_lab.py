@@ -19,7 +19,6 @@ from edge_tvbo.errors import DataError
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets.fetch import Progress, RemoteFile, fetch_files
 from edge_tvbo_adapters.datasets.files import find, look_for, verify
-from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps
 from edge_tvbo_adapters.datasets.text_files import open_text
 
 if TYPE_CHECKING:
@@ -56,6 +55,8 @@ class IntelLab:
 
     def load(self, directories: Iterable[str]) -> Recording:
         """Read the Intel lab's recording of 46 motes and 1152 intervals; raises `DataError`."""
+        from edge_tvbo_adapters.datasets.grid import fill_gaps
+
         directories = list(directories)
         path = find(directories, DATA, f"{self.name} is not on this machine. {ADVICE}")
         values, observed, motes = choose_motes(*valid_means(path))
@@ -90,6 +91,8 @@ def valid_means(path: Path) -> "Grid":
         Whether the mote has plausible samples in the interval, and a battery that is not low.
     """
     import numpy as np
+
+    from edge_tvbo_adapters.datasets.grid import bin_means
 
     step, mote, reading, voltage = samples(path)
     shape = (len(interval_table()), MOTES)

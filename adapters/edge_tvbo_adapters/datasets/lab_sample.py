@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets.fetch import Progress, cannot_fetch
-from edge_tvbo_adapters.datasets.grid import fill_gaps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +44,8 @@ class LabSample:
     def load(self, directories: Iterable[str] = ()) -> Recording:
         """Generate the synthetic laboratory's recording; a seed always gives the same readings."""
         import numpy as np
+
+        from edge_tvbo_adapters.datasets.grid import fill_gaps
 
         rng = np.random.default_rng(self._seed)
         places = layout(rng)

@@ -9,7 +9,6 @@ from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets import csv as table
 from edge_tvbo_adapters.datasets.fetch import Progress, cannot_fetch
 from edge_tvbo_adapters.datasets.files import find, look_for, verify
-from edge_tvbo_adapters.datasets.grid import fill_gaps
 from edge_tvbo_adapters.datasets.text_files import open_text
 
 if TYPE_CHECKING:
@@ -40,6 +39,8 @@ class MetrLa:
 
         In METR-LA a speed of 0 means a missing reading.
         """
+        from edge_tvbo_adapters.datasets.grid import fill_gaps
+
         directories = list(directories)
         path = find(directories, DATA, f"{self.name} is not on this machine. {ADVICE}")
         week = table.read(path)

@@ -2,17 +2,15 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import listed, named, rfc3339
 from edge_tvbo.messages.readings import RecordedReadings
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo_adapters.datasets.grid import bin_means, fill_gaps, grid_index, grid_start, spacing
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 NO_NAMES: Mapping[str, str] = {}
 MEAN_DIGITS = 12
@@ -50,8 +48,6 @@ def own_recording(
         If the `sensors` have no readings, or too few readings to find the interval, or if the grid
         would be too large.
     """
-    import numpy as np
-
     times, arms, values = _columns(readings, sensors)
     if not len(times):
         raise DataError(
@@ -90,8 +86,6 @@ def own_recording(
 
 def unlisted(readings: RecordedReadings, sensors: Sequence[str]) -> dict[str, int]:
     """Return the number of stored readings of each sensor that is not one of `sensors`."""
-    import numpy as np
-
     known = set(sensors)
     counts = np.bincount(readings.sensor, minlength=len(readings.sensors)).tolist()
     by_sensor = zip(readings.sensors, counts, strict=True)
@@ -107,10 +101,8 @@ def unlisted_text(sensors: Collection[str]) -> str:
 
 def _columns(
     readings: RecordedReadings, sensors: Sequence[str]
-) -> "tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]":
+) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]:
     """Return the times, the arms and the values of the stored readings of `sensors`."""
-    import numpy as np
-
     index = {sensor: arm for arm, sensor in enumerate(sensors)}
     arm_of = np.array([index.get(sensor, -1) for sensor in readings.sensors], np.intp)
     arms = arm_of[readings.sensor]
@@ -120,7 +112,7 @@ def _columns(
     return readings.at[known], arms[known], readings.value[known]
 
 
-def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]":
+def without_rounding_error(means: NDArray[np.float64]) -> NDArray[np.float64]:
     """Round the `means` of recorded readings to 12 digits, which removes their rounding errors.
 
     Means below 1e-11 are not rounded, because the power of ten would not be exact.
@@ -129,8 +121,6 @@ def without_rounding_error(means: "NDArray[np.float64]") -> "NDArray[np.float64]
     >>> without_rounding_error(np.array([(11.77 + 11.79 + 11.78) / 3, 0.0])).tolist()
     [11.78, 0.0]
     """
-    import numpy as np
-
     size = np.where(means == 0.0, 1.0, np.abs(means))
     decimals = np.maximum(MEAN_DIGITS - 1 - np.floor(np.log10(size)), 0)
     scale = 10.0 ** np.minimum(decimals, MAX_EXACT_POWER)

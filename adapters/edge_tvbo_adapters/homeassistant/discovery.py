@@ -137,15 +137,15 @@ def _of_fields(entities: Entities, fields: Mapping[str, DiscoveryField]) -> dict
     after the other. If they would make the message too large, the options of the field are left
     out, and if necessary also the names.
     """
-    of_daemon = entities.of_daemon()
+    of_daemon = dict(entities.of_daemon())
     chosen = {
-        name: entities.of_field(name, replace(field, names={}), has_options=False)
+        name: dict(entities.of_field(name, replace(field, names={}), has_options=False))
         for name, field in fields.items()
     }
     size = len(msgspec.json.encode([of_daemon, *chosen.values()]))
     for name, field in fields.items():
         for has_options in (True, False):
-            group = entities.of_field(name, field, has_options=has_options)
+            group = dict(entities.of_field(name, field, has_options=has_options))
             added = len(msgspec.json.encode(group)) - len(msgspec.json.encode(chosen[name]))
             if size + added <= MAX_COMPONENTS:
                 chosen[name], size = group, size + added

@@ -34,6 +34,7 @@ MAX_SENSORS = 100  # if a field has more, its sensors get no entities and no opt
 MAX_NUMBER_DECIMALS = 4
 
 DiscoveryComponent = dict[str, Any]
+Entity = tuple[str, DiscoveryComponent]  # with the key of the entity in the message
 
 
 class Entities:
@@ -52,90 +53,81 @@ class Entities:
         self._instance = instance
         self._commands = commands
 
-    def of_daemon(self) -> dict[str, DiscoveryComponent]:
-        """Return the Home Assistant entities of the daemon: a dict that maps keys to components."""
+    def of_daemon(self) -> Iterator[Entity]:
+        """Yield the Home Assistant entities of the daemon."""
         health = f"{self.base}/health"
         paused = "value_json.fields.values() | selectattr('paused') | list"
-        entities = {
-            "problem": self._entity(
-                "problem",
-                "binary_sensor",
-                "Problem",
-                device_class="problem",
-                entity_category="diagnostic",
-                state_topic=health,
-                value_template="{{ 'ON' if value_json.problem else 'OFF' }}",
-                json_attributes_topic=health,
-                json_attributes_template="{{ {'reason': value_json.problem} | tojson }}",
-            ),
-            "events": self._events("events", "Events", f"{self.base}/event"),
-        }
+        yield self._entity(
+            "problem",
+            "binary_sensor",
+            "Problem",
+            device_class="problem",
+            entity_category="diagnostic",
+            state_topic=health,
+            value_template="{{ 'ON' if value_json.problem else 'OFF' }}",
+            json_attributes_topic=health,
+            json_attributes_template="{{ {'reason': value_json.problem} | tojson }}",
+        )
+        yield self._events("events", "Events", f"{self.base}/event")
         if self._commands:
             is_paused = f"{{{{ 'ON' if {paused} else 'OFF' }}}}"  # ON if any field is paused
-            entities["pause"] = self._pause("pause", "Pause", {}, is_paused)
-            entities["reset"] = self._button(
+            yield self._pause("pause", "Pause", {}, is_paused)
+            yield self._button(
                 "reset", "Reset model", "mdi:restart", "reset", {}, entity_category="config"
             )
-        return entities
 
-    def of_field(
-        self, name: str, field: DiscoveryField, *, has_options: bool
-    ) -> dict[str, DiscoveryComponent]:
-        """Return the Home Assistant entities of a field: a dict that maps keys to components.
+    def of_field(self, name: str, field: DiscoveryField, *, has_options: bool) -> Iterator[Entity]:
+        """Yield the Home Assistant entities of a field.
 
         If `has_options` is true, the user can select in Home Assistant which sensor is polled.
         """
-        entities = self._of_decisions(name, field)
+        title = title_of(name)
+        yield from self._of_decisions(name, field)
         if field.has_model:
-            entities |= self._of_hotspot(name, field)
+            yield from self._of_hotspot(name, field)
         if field.thresholds:
-            entities |= self._of_alert(name)
-            entities |= self._threshold(name, field, *field.thresholds)
-        entities |= self._of_energy(name, field)
-        entities["events"] = self._events(
-            f"{name}_events", f"{title_of(name)} events", f"{self.base}/{name}/event"
-        )
+            yield self._alert(name)
+            yield self._threshold(name, field, *field.thresholds)
+        yield from self._of_energy(name, field)
+        yield self._events(f"{name}_events", f"{title} events", f"{self.base}/{name}/event")
         if self._commands:
-            entities |= self._of_commands(name, field, has_options=has_options)
-        return {f"{name}_{key}": entity for key, entity in entities.items()}
+            yield from self._of_commands(name, field, has_options=has_options)
 
     # --- the entities of a field ----------------------------------------------------------------
 
-    def _of_decisions(self, name: str, field: DiscoveryField) -> dict[str, DiscoveryComponent]:
+    def _of_decisions(self, name: str, field: DiscoveryField) -> Iterator[Entity]:
         entity, title, topic = self._of(name), title_of(name), f"{self.base}/{name}/selected"
         is_paused = "'offline' if field.paused else 'online'"
-        entities = {
-            "selected": entity(
-                "selected",
-                "sensor",
-                f"{title} selected sensor",
-                icon="mdi:radar",
-                state_topic=topic,
-                value_template=of_document(label_template(field)),
-                json_attributes_topic=topic,
-                json_attributes_template=ATTRIBUTES,
-                availability=[
-                    *availability(self.base),
-                    {
-                        "topic": f"{self.base}/health",
-                        "value_template": of_health(name, is_paused, "'online'"),
-                    },
-                ],
-                availability_mode="all",
-            ),
-            "reason": entity(
-                "reason",
-                "sensor",
-                f"{title} reason",
-                device_class="enum",
-                entity_category="diagnostic",
-                options=[each.value for each in Reason],
-                state_topic=topic,
-                value_template=of_document("value_json.reason"),
-            ),
-        }
+        yield entity(
+            "selected",
+            "sensor",
+            f"{title} selected sensor",
+            icon="mdi:radar",
+            state_topic=topic,
+            value_template=of_document(label_template(field)),
+            json_attributes_topic=topic,
+            json_attributes_template=ATTRIBUTES,
+            availability=[
+                *availability(self.base),
+                {
+                    "topic": f"{self.base}/health",
+                    "value_template": of_health(name, is_paused, "'online'"),
+                },
+            ],
+            availability_mode="all",
+        )
+        yield entity(
+            "reason",
+            "sensor",
+            f"{title} reason",
+            device_class="enum",
+            entity_category="diagnostic",
+            options=[each.value for each in Reason],
+            state_topic=topic,
+            value_template=of_document("value_json.reason"),
+        )
         if field.has_model:
-            entities["resets"] = entity(
+            yield entity(
                 "resets",
                 "sensor",
                 f"{title} model resets",
@@ -144,7 +136,7 @@ class Entities:
                 state_topic=topic,
                 value_template=of_document("value_json.model.resets"),
             )
-            entities["last_reset"] = entity(
+            yield entity(
                 "last_reset",
                 "sensor",
                 f"{title} last model reset",
@@ -153,59 +145,52 @@ class Entities:
                 state_topic=topic,
                 value_template=of_document("value_json.model.last_reset"),
             )
-        return entities
 
-    def _of_hotspot(self, name: str, field: DiscoveryField) -> dict[str, DiscoveryComponent]:
+    def _of_hotspot(self, name: str, field: DiscoveryField) -> Iterator[Entity]:
         entity, topic = self._of(name), f"{self.base}/{name}/hotspot"
         spot = f"{title_of(name)} {'hotspot' if field.objective == 'max' else 'coldest spot'}"
-        return {
-            "hotspot": entity(
-                "hotspot",
-                "sensor",
-                spot,
-                state_topic=topic,
-                value_template=of_document("value_json.value"),
-                json_attributes_topic=topic,
-                json_attributes_template=ATTRIBUTES,
-                **_measured(field, field.device_class),
-            ),
-            "hotspot_sensor": entity(
-                "hotspot_sensor",
-                "sensor",
-                f"{spot} sensor",
-                icon="mdi:map-marker",
-                state_topic=topic,
-                value_template=of_document(label_template(field)),
-            ),
-            "hotspot_sd": entity(
-                "hotspot_sd",
-                "sensor",
-                f"{spot} uncertainty",
-                entity_category="diagnostic",
-                state_topic=topic,
-                value_template=of_document("value_json.std"),
-                **_measured(field, field.spread_class),
-            ),
-        }
+        yield entity(
+            "hotspot",
+            "sensor",
+            spot,
+            state_topic=topic,
+            value_template=of_document("value_json.value"),
+            json_attributes_topic=topic,
+            json_attributes_template=ATTRIBUTES,
+            **_measured(field, field.device_class),
+        )
+        yield entity(
+            "hotspot_sensor",
+            "sensor",
+            f"{spot} sensor",
+            icon="mdi:map-marker",
+            state_topic=topic,
+            value_template=of_document(label_template(field)),
+        )
+        yield entity(
+            "hotspot_sd",
+            "sensor",
+            f"{spot} uncertainty",
+            entity_category="diagnostic",
+            state_topic=topic,
+            value_template=of_document("value_json.std"),
+            **_measured(field, field.spread_class),
+        )
 
-    def _of_alert(self, name: str) -> dict[str, DiscoveryComponent]:
-        entity, topic = self._of(name), f"{self.base}/{name}/alert"
-        return {
-            "alert": entity(
-                "alert",
-                "binary_sensor",
-                f"{title_of(name)} alert",
-                device_class="problem",
-                state_topic=topic,
-                value_template=of_document("('ON' if value_json.active else 'OFF')"),
-                json_attributes_topic=topic,
-                json_attributes_template=ATTRIBUTES,
-            ),
-        }
+    def _alert(self, name: str) -> Entity:
+        topic = f"{self.base}/{name}/alert"
+        return self._entity(
+            f"{name}_alert",
+            "binary_sensor",
+            f"{title_of(name)} alert",
+            device_class="problem",
+            state_topic=topic,
+            value_template=of_document("('ON' if value_json.active else 'OFF')"),
+            json_attributes_topic=topic,
+            json_attributes_template=ATTRIBUTES,
+        )
 
-    def _threshold(
-        self, name: str, field: DiscoveryField, lowest: float, highest: float
-    ) -> dict[str, DiscoveryComponent]:
+    def _threshold(self, name: str, field: DiscoveryField, lowest: float, highest: float) -> Entity:
         """Return the Home Assistant entity of the alert's threshold.
 
         The platform of the entity is `number`, `text` if the steps of a `number` are too large for
@@ -218,7 +203,7 @@ class Entities:
             "value_template": of_document("value_json.threshold"),
         }
         if not self._commands:
-            threshold = entity(
+            return entity(
                 "threshold",
                 "sensor",
                 title,
@@ -226,7 +211,6 @@ class Entities:
                 **shown,
                 **_measured(field, field.device_class),
             )
-            return {"threshold": threshold}
         settable = {
             "entity_category": "config",
             "command_topic": f"{self.base}/cmd/threshold",
@@ -236,9 +220,8 @@ class Entities:
         if field.decimals > MAX_NUMBER_DECIMALS:
             unit = f" ({field.unit})" if field.unit else ""  # a text has no unit of its own
             shown["value_template"] = of_document("value_json.threshold", "''")
-            text = entity("threshold_text", "text", f"{title}{unit}", **shown, **settable)
-            return {"threshold_text": text}
-        number = entity(
+            return entity("threshold_text", "text", f"{title}{unit}", **shown, **settable)
+        return entity(
             "alert_threshold",
             "number",
             title,
@@ -250,15 +233,13 @@ class Entities:
             **settable,
             **_unit_and_class(field, field.device_class),
         )
-        return {"alert_threshold": number}
 
-    def _of_energy(self, name: str, field: DiscoveryField) -> dict[str, DiscoveryComponent]:
+    def _of_energy(self, name: str, field: DiscoveryField) -> Iterator[Entity]:
         entity, title, health = self._of(name), title_of(name), f"{self.base}/health"
-        entities = {}
         if field.energy_unit is not None:
             unit = {"unit_of_measurement": field.energy_unit} if field.energy_unit else {}
             is_stored = field.energy_unit in STORED_ENERGY
-            entities["energy_left"] = entity(
+            yield entity(
                 "energy_left",
                 "sensor",
                 f"{title} energy left",
@@ -272,7 +253,7 @@ class Entities:
         if field.has_batteries:
             low = "field.energy.low_battery if field.energy else []"
             names = of_health(name, f"{{'sensors': {low}}} | tojson", "{} | tojson")
-            entities["low_battery"] = entity(
+            yield entity(
                 "low_battery",
                 "binary_sensor",
                 f"{title} low battery",
@@ -283,26 +264,18 @@ class Entities:
                 json_attributes_topic=health,
                 json_attributes_template=names,
             )
-        return entities
 
     def _of_commands(
         self, name: str, field: DiscoveryField, *, has_options: bool
-    ) -> dict[str, DiscoveryComponent]:
+    ) -> Iterator[Entity]:
         title, labels = title_of(name), labels_of(field)
         is_paused = of_health(name, "'ON' if field.paused else 'OFF'")
-        entities = {
-            "pause": self._pause(f"{name}_pause", f"{title} pause", {"field": name}, is_paused),
-            "poll_again": self._button(
-                f"{name}_poll_again",
-                f"{title} poll again",
-                "mdi:refresh",
-                "activate",
-                {"field": name},
-            ),
-        }
+        yield self._pause(f"{name}_pause", f"{title} pause", {"field": name}, is_paused)
+        again = f"{title} poll again"
+        yield self._button(f"{name}_poll_again", again, "mdi:refresh", "activate", {"field": name})
         if has_options and len(field.sensors) <= MAX_SENSORS:
             ids = {label: sensor for sensor, label in labels.items()}
-            entities["poll"] = self._entity(
+            yield self._entity(
                 f"{name}_poll",
                 "select",
                 f"{title} poll sensor",
@@ -315,7 +288,6 @@ class Entities:
                 " | tojson }}",
                 retain=False,
             )
-        return entities
 
     # --- the entities of each sensor, which are disabled at first ---------------------------------
 
@@ -335,9 +307,7 @@ class Entities:
         if self._commands:
             yield dict(self._ignore(name, *each) for each in labels.items())
 
-    def _estimate(
-        self, name: str, field: DiscoveryField, sensor: str, label: str
-    ) -> tuple[str, DiscoveryComponent]:
+    def _estimate(self, name: str, field: DiscoveryField, sensor: str, label: str) -> Entity:
         topic = f"{self.base}/{name}/posterior"
         spread = f"{{'std': {of_posterior('std', sensor)}}} | tojson"
         return self._of_sensor(
@@ -351,7 +321,7 @@ class Entities:
             **_measured(field, field.device_class),
         )
 
-    def _ignore(self, name: str, sensor: str, label: str) -> tuple[str, DiscoveryComponent]:
+    def _ignore(self, name: str, sensor: str, label: str) -> Entity:
         ignored = f"value_json.fields.get('{name}', {{}}).get('ignored', [])"
         return self._of_sensor(
             f"{name}_ignore_{escaped(sensor)}",
@@ -366,21 +336,21 @@ class Entities:
             payload_off="false",
         )
 
-    def _of_sensor(self, key: str, *rest: str, **settings: Any) -> tuple[str, DiscoveryComponent]:
-        entity = self._entity(key, *rest, enabled_by_default=False, **settings)
+    def _of_sensor(self, *texts: str, **settings: Any) -> Entity:
+        key, entity = self._entity(*texts, enabled_by_default=False, **settings)
         del entity["default_entity_id"]
         return key, entity
 
     # --- entities of one kind -------------------------------------------------------------------
 
-    def _of(self, field: str) -> Callable[..., DiscoveryComponent]:
+    def _of(self, field: str) -> Callable[..., Entity]:
         """Return a function that makes one Home Assistant entity of `field` at each call."""
         return lambda key, *rest, **settings: self._entity(f"{field}_{key}", *rest, **settings)
 
-    def _entity(self, key: str, platform: str, name: str, **rest: Any) -> DiscoveryComponent:
+    def _entity(self, key: str, platform: str, name: str, **rest: Any) -> Entity:
         daemon = self._instance.replace("_", "U")  # so that the ids of a_b + c and a + b_c differ
         readable = re.sub("[_.-]+", "_", f"edge_tvbo_{self._instance}_{key}").strip("_").lower()
-        return {
+        return key, {
             "platform": platform,
             "unique_id": f"edge_tvbo_{daemon}_{key}",
             "default_entity_id": f"{platform}.{readable}",
@@ -388,7 +358,7 @@ class Entities:
             **rest,
         }
 
-    def _events(self, key: str, name: str, topic: str) -> DiscoveryComponent:
+    def _events(self, key: str, name: str, topic: str) -> Entity:
         """Return a Home Assistant event entity for the notices that are published on `topic`."""
         keys = (
             "'event_type': value_json.event, 'text': value_json.text, 'sensor': value_json.sensor"
@@ -402,9 +372,7 @@ class Entities:
             value_template=f"{{{{ {{{keys}}} | tojson }}}}",
         )
 
-    def _pause(
-        self, key: str, name: str, request: dict[str, str], is_paused: str
-    ) -> DiscoveryComponent:
+    def _pause(self, key: str, name: str, request: dict[str, str], is_paused: str) -> Entity:
         on, off = (_json(request | {"paused": paused}) for paused in (True, False))
         return self._entity(
             key,
@@ -424,7 +392,7 @@ class Entities:
 
     def _button(
         self, key: str, name: str, icon: str, verb: str, request: dict[str, str], **rest: Any
-    ) -> DiscoveryComponent:
+    ) -> Entity:
         return self._entity(
             key,
             "button",

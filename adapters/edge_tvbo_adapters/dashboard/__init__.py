@@ -2,7 +2,6 @@
 
     times.py          times in documents
     frames.py         what is stored for each interval, and the parts of it that a page shows
-    history.py        the interface of the decision history
     reading_times.py  which readings in a posterior are new
     field_state.py    the state of one field, updated by documents; of bounded size, without I/O
     state.py          the state of all fields and of the connections, updated by messages

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.documents import Notice
+from edge_tvbo_adapters.dashboard.content import DecisionHistory
 from edge_tvbo_adapters.dashboard.frames import DashboardField, Frame, frames_of, is_of_interval
-from edge_tvbo_adapters.dashboard.history import DecisionHistory
 
 log = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from edge_tvbo.messages.documents import (
     PublishedPosterior,
 )
 from edge_tvbo.messages.formatting import may_be_same_unit
+from edge_tvbo_adapters.dashboard.content import DecisionHistory
 from edge_tvbo_adapters.dashboard.frames import (
     CoursePoint,
     DashboardField,
@@ -27,7 +28,6 @@ from edge_tvbo_adapters.dashboard.frames import (
     is_of_interval,
     selection_of,
 )
-from edge_tvbo_adapters.dashboard.history import DecisionHistory
 from edge_tvbo_adapters.dashboard.reading_times import ReadingTimes
 from edge_tvbo_adapters.dashboard.times import seconds
 

@@ -91,20 +91,18 @@ def frames_of(entries: Iterable[HistoryEntry], field: DashboardField) -> Iterato
     for entry in entries:
         decision = entry.decision
         if decision.sensor in field.sensors and may_be_same_unit(decision.unit, field.unit):
-            yield _frame(entry, field.sensors, field.objective, hidden)
+            yield _frame(entry, field, hidden)
         for notice in entry.notices:
             _update_hidden(hidden, notice)
 
 
-def _frame(
-    entry: HistoryEntry, sensors: Sequence[str], objective: Objective, hidden: set[str]
-) -> Frame:
+def _frame(entry: HistoryEntry, field: DashboardField, hidden: set[str]) -> Frame:
     record, posterior = entry.record, entry.posterior
     mean = std = None
     decimals = _decimals(entry.decision.std if posterior is None else posterior.std.high)
     if posterior is not None:
-        mean = _column(posterior.sensors, posterior.mean, sensors, decimals)
-        std = _column(posterior.sensors, posterior.std, sensors, decimals)
+        mean = _column(posterior.sensors, posterior.mean, field.sensors, decimals)
+        std = _column(posterior.sensors, posterior.std, field.sensors, decimals)
     records = [*(each.record for each in entry.earlier), record]
     return Frame(
         entry.decision,
@@ -112,7 +110,7 @@ def _frame(
         None if record is None or record.value is None else round(record.value, decimals),
         mean,
         std,
-        _hotspot(entry.decision, sensors, mean, objective, hidden),
+        _hotspot(entry.decision, field, mean, hidden),
         {
             each.sensor: round(each.value, decimals)
             for each in records
@@ -123,23 +121,22 @@ def _frame(
 
 
 def _hotspot(
-    decision: Decision,
-    sensors: Sequence[str],
-    mean: Sequence[float] | None,
-    objective: Objective,
-    hidden: set[str],
+    decision: Decision, field: DashboardField, mean: Sequence[float] | None, hidden: set[str]
 ) -> str | None:
-    """Return the hot spot of a dashboard frame; None if the hot spot is unknown.
+    """Return the hot spot of a dashboard frame, without the sensors in `hidden`.
 
-    The hot spot is unknown if there are no estimates, or if the model has no readings and its
-    estimates of all sensors are equal.
+    Returns None if there are no estimates, or if the model has no readings and its estimates of all
+    sensors are equal.
     """
     if mean is None:
         return None
-    is_prior = decision.model.observations == 0
-    if is_prior and len({value for value in mean if value == value}) == 1:
+    sign = -1.0 if field.objective == "min" else 1.0
+    estimates = zip(field.sensors, mean, strict=True)
+    known = [(sign * value, sensor) for sensor, value in estimates if value == value]
+    if decision.model.observations == 0 and len({value for value, _ in known}) == 1:
         return None
-    return hottest(sensors, mean, objective, hidden)
+    possible = [each for each in known if each[1] not in hidden]
+    return max(possible)[1] if possible else None
 
 
 def _update_hidden(hidden: set[str], notice: Notice) -> None:
@@ -148,26 +145,6 @@ def _update_hidden(hidden: set[str], notice: Notice) -> None:
             hidden.add(notice.sensor)
         elif notice.event in ("sensor-used", "sensor-agrees"):
             hidden.discard(notice.sensor)
-
-
-def hottest(
-    sensors: Sequence[str], mean: Sequence[float], objective: Objective, hidden: set[str]
-) -> str | None:
-    """Return the hot spot of a dashboard frame: the sensor with the highest mean.
-
-    The objective "min" selects the lowest mean. The sensors in `hidden` are left out. Returns None
-    if no mean is a number.
-
-    >>> hottest(["a", "b", "c"], [20.0, 22.0, nan], "max", {"b"})
-    'a'
-    """
-    sign = -1.0 if objective == "min" else 1.0
-    known = [
-        (sign * value, sensor)
-        for sensor, value in zip(sensors, mean, strict=True)
-        if value == value and sensor not in hidden
-    ]
-    return max(known)[1] if known else None
 
 
 def _decimals(std: float) -> int:

@@ -81,9 +81,11 @@ def benchmark(
     quarter.
     """
     from edge_tvbo.messages.formatting import counted
+    from edge_tvbo.policy import policies as all_policies
     from edge_tvbo.research.benchmark import REGRET, Benchmark, check_pairs, run_benchmark
     from edge_tvbo.research.experiments import report, runner
     from edge_tvbo.research.problems import problems as all_problems
+    from edge_tvbo.research.ranking import rank_policies
     from edge_tvbo.simulation.dataset_lookup import search_directories
 
     search_directories(data_dir)  # raises an error if a directory does not exist
@@ -92,7 +94,7 @@ def benchmark(
         return
     report.check_plots()  # raises an error now, and not after hours of work
     chosen = _names(problems) or list(all_problems())
-    wanted = _names(policies) or _all_policies()
+    wanted = _names(policies) or [name for name in all_policies() if name != ORACLE]
     if ORACLE in wanted:
         raise ConfigError(
             "The oracle knows the values of all sensors, so its regret is always 0. In a "
@@ -122,7 +124,8 @@ def benchmark(
     with naming_file(path := directory / "comparisons.csv"):
         path.write_text(_comparisons(results, chosen), encoding="utf-8")
     if len(chosen) > 1 and len(played) > 1:
-        _print_ranking(results, REGRET)
+        ranking = rank_policies(results, REGRET)
+        click.echo(f"{ranking.table()}\n\n{ranking.sentence()}")
     else:
         for picture in directory.glob("ranks.*"):  # left by an earlier command with more problems
             picture.unlink()
@@ -171,18 +174,12 @@ def _recordings(names: Sequence[str], data_dir: tuple[str, ...]) -> "dict[str, R
     return recorded
 
 
-def _dataset_of(name: str) -> str:
-    """Return the dataset of the benchmark's recording `name`; "csv" for the name of a CSV file."""
-    return "csv" if is_csv(name) else name
-
-
 def _recording(name: str, data_dir: tuple[str, ...]) -> "Recording":
     """Return the recording of a dataset, or of a CSV file, for the benchmark.
 
     A CSV file is looked up in the working directory and in the directories `data_dir`.
     """
-    dataset = _dataset_of(name)
-    if dataset == name:
+    if not is_csv(name):
         return recording_of(name, data_dir, GAPS)
     paths = [str(path) for each in (".", *data_dir) if (path := Path(each) / name).is_file()]
     if not paths:
@@ -190,7 +187,7 @@ def _recording(name: str, data_dir: tuple[str, ...]) -> "Recording":
             f"There is no file {name} here or in a directory of --data-dir.\n"
             f"Name the directory of the recording:  --problems {quote(name)} --data-dir DIR"
         )
-    return recording_of(dataset, paths[:1], GAPS)
+    return recording_of("csv", paths[:1], GAPS)
 
 
 def _problem_of(name: str, recording: "Recording") -> "RecordedField":
@@ -212,19 +209,6 @@ def _problem_of(name: str, recording: "Recording") -> "RecordedField":
 
 def _names(text: str | None) -> list[str]:
     return list(dict.fromkeys(filter(None, map(str.strip, (text or "").split(",")))))
-
-
-def _all_policies() -> list[str]:
-    from edge_tvbo.policy import policies
-
-    return [name for name in policies() if name != ORACLE]
-
-
-def _print_ranking(results: "ResultTable", number: str) -> None:
-    from edge_tvbo.research.ranking import rank_policies
-
-    ranking = rank_policies(results, number)
-    click.echo(f"{ranking.table()}\n\n{ranking.sentence()}")
 
 
 def _warn_of_few_runs(runs: int, policies: int) -> None:

@@ -142,27 +142,18 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
 
 
 def _warn_of_closed_directory(config: Path, state_dir: str) -> None:
+    """Log a warning if this user cannot write to the state directory, or cannot create it."""
     from edge_tvbo.config.loader import setting_warning
 
-    if (closed := _closed_directory(state_dir)) is not None:
+    directory = Path(state_dir)
+    existing = next(each for each in (directory, *directory.parents) if os.access(each, os.F_OK))
+    if state_dir and not os.access(existing, os.W_OK | os.X_OK):
         text = (
-            f"state.dir is {state_dir}, but this user cannot write to {closed}. A daemon of this "
+            f"state.dir is {state_dir}, but this user cannot write to {existing}. A daemon of this "
             "user would store nothing. Change the permissions or state.dir, or run the daemon as "
             "the owner of the directory."
         )
         log.warning("%s", setting_warning(config, ("state", "dir"), text))
-
-
-def _closed_directory(state_dir: str) -> Path | None:
-    """Return the daemon's state directory if this user cannot write to it; otherwise None.
-
-    If `state_dir` does not exist yet, its nearest existing parent directory is checked and returned
-    instead.
-    """
-    directory = Path(state_dir)
-    existing = next(each for each in (directory, *directory.parents) if os.access(each, os.F_OK))
-    is_open = not state_dir or os.access(existing, os.W_OK | os.X_OK)
-    return None if is_open else existing
 
 
 def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":

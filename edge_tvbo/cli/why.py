@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from edge_tvbo.messages.documents import RetainedState
     from edge_tvbo.messages.history import HistoryEntry
 
-    Retained = Callable[[], RetainedState | LinkError]
+    Retained = Callable[[], tuple[RetainedState, LinkError | None]]
 
 
 def _check_no_option(argument: str, context: click.Context | None) -> None:
@@ -78,6 +78,7 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     history; on SIGUSR1 the daemon writes it immediately.
     """
     from edge_tvbo.control import history_text
+    from edge_tvbo.messages.documents import RetainedState
 
     now = time.time()  # before the newest decision is read, so that its interval is still running
     settings = settings_of(config)
@@ -92,13 +93,14 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
     if as_json:
         print_json([_document(each) for each in entries])
         return
-    if interval is None and isinstance(problem := retained(), LinkError):
+    state, problem = retained() if interval is None else (RetainedState(None, None, {}), None)
+    if problem:
         click.echo(problem.with_code(), err=True)
         click.echo("The broker cannot be read; the newest stored decision is:")
-    if interval is None and _is_offline(retained()):
+    if state.status == "offline":
         now = inf  # no interval is running
     for each in entries:
-        if interval is None and _is_missing(retained(), each.field):
+        if interval is None and not problem and each.field not in state.selected:
             click.echo(
                 f"The broker has no decision of {each.field}; the newest stored decision is:"
             )
@@ -106,7 +108,7 @@ def why(config: Path, interval: int | None, field: str | None, as_json: bool) ->
         names, interval_s = own.sensor_names, own.interval_s or 0.0
         for line in history_text.describe(each, now, names, interval_s):
             click.echo(printable(line))
-        if interval is None and _is_paused(retained(), each.field):
+        if _is_paused(state, each.field):
             topic = f"edge_tvbo/{settings.instance}/cmd/resume"
             click.echo(f"The field {each.field} is paused; a message on {topic} resumes it.")
 
@@ -147,6 +149,8 @@ def _entry(
     If `interval` is None, return the newest decision. Raises `DataError` if the decision is not
     found, and `LinkError` if the newest decision is not found because the broker cannot be read.
     """
+    from edge_tvbo.messages.history import HistoryEntry
+
     try:
         with closing(history_reader(settings)) as history:
             stored = _stored(history, field, interval)
@@ -157,11 +161,13 @@ def _entry(
         missing = _missing_text(field, interval, span)
     if stored is not None and interval is not None:
         return stored
-    running = _running(retained(), field)
+    state, problem = retained()
+    decision = state.selected.get(field)
+    running = None if decision is None else HistoryEntry(field, decision)
     if interval is None:
         newest = _newest(stored, running)
         if newest is None:
-            if isinstance(problem := retained(), LinkError):
+            if problem:
                 raise LinkError(f"{problem}\n{missing}", problem.code)
             raise DataError(f"The broker has no decision of {field} yet. {missing}")
         return newest
@@ -194,37 +200,20 @@ def _stored(history: "HistoryReader", field: str, interval: int | None) -> "Hist
     return entries[-1] if len(entries) == back else None
 
 
-def _retained(settings: "Settings", fields: list[str]) -> "RetainedState | LinkError":
-    """Return the retained documents that `why` explains, or the error if reading them failed."""
+def _retained(settings: "Settings", fields: list[str]) -> "tuple[RetainedState, LinkError | None]":
+    """Return the retained documents that `why` explains, and the error if reading them failed."""
+    from edge_tvbo.messages.documents import RetainedState
+
     try:
-        return retained_state(settings, fields)
+        return retained_state(settings, fields), None
     except LinkError as error:
-        return error
+        return RetainedState(None, None, {}), error
 
 
-def _running(retained: "RetainedState | LinkError", field: str) -> "HistoryEntry | None":
-    """Return, for the command `why`, the decision that the broker retains; None if it has none."""
-    from edge_tvbo.messages.history import HistoryEntry
-
-    decision = None if isinstance(retained, LinkError) else retained.selected.get(field)
-    return None if decision is None else HistoryEntry(field, decision)
-
-
-def _is_missing(retained: "RetainedState | LinkError", field: str) -> bool:
-    """Return, for `why`, whether the broker was read and has no decision of `field`."""
-    return not isinstance(retained, LinkError) and field not in retained.selected
-
-
-def _is_paused(retained: "RetainedState | LinkError", field: str) -> bool:
+def _is_paused(retained: "RetainedState", field: str) -> bool:
     """Return, for `why`, whether the daemon's last health report says that `field` is paused."""
-    health = None if isinstance(retained, LinkError) else retained.health
-    counters = health.fields if health else {}
+    counters = retained.health.fields if retained.health else {}
     return field in counters and counters[field].paused
-
-
-def _is_offline(retained: "RetainedState | LinkError") -> bool:
-    """Return, for `why`, whether the broker was read and says that the daemon is offline."""
-    return not isinstance(retained, LinkError) and retained.status == "offline"
 
 
 def _newest(stored: "HistoryEntry | None", running: "HistoryEntry | None") -> "HistoryEntry | None":

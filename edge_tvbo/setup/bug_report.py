@@ -79,16 +79,18 @@ def report(
         both functions are the directory of the stored state and the name of the instance.
     """
     text, raw = _read(path)
-    effective = _with_environment(path, raw)
+    variables = Report(path, dict, environment.variables(os.environ))
+    effective = environment.with_environment(raw, variables, os.environ)
+    state, instance = _state(path, effective)
     parts = [
         ("Versions", _versions()),
         ("Environment", _environment()),
         ("Configuration", redacted_settings(raw, text)),
         ("Findings", _findings(path, check)),
         ("Files", _files(path, effective)),
-        ("Counters", _counters(path, effective, open_store)),
-        ("Last decisions", _decisions(path, effective, open_history)),
-        ("Last crash", _crash(path, effective)),
+        ("Counters", _counters(state, instance, effective, open_store)),
+        ("Last decisions", _decisions(state, instance, open_history)),
+        ("Last crash", _crash(state, instance)),
     ]
     lines = [
         "Bug report of edge-tvbo. Secrets, hosts, names, payloads and paths are replaced by ***.",
@@ -112,15 +114,6 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
         return text, tomllib.loads(text)
     except (ValueError, RecursionError):
         return text, {}
-
-
-def _with_environment(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings `raw` for the bug report, with the value of each ``${NAME}`` filled in.
-
-    An environment variable that overrides a setting of the file is applied, too.
-    """
-    report = Report(path, dict, environment.variables(os.environ))
-    return environment.with_environment(raw, report, os.environ)
 
 
 def _guarded(part: Iterator[str]) -> Iterator[str]:
@@ -191,12 +184,14 @@ def _files(path: Path, raw: dict[str, Any]) -> Iterator[str]:
 
 
 def _counters(
-    path: Path, raw: dict[str, Any], open_store: Callable[[str, str], "Store"]
+    state: Path | None,
+    instance: str,
+    raw: dict[str, Any],
+    open_store: Callable[[str, str], "Store"],
 ) -> Iterator[str]:
     """Yield, for the bug report, the counters of each field, from the newest readable state."""
     from edge_tvbo.daemon import checkpoint_document
 
-    state, instance = _state(path, raw)
     if state is None:
         why = "[state] dir is not set" if raw else "the configuration contains no readable setting"
         yield f"no stored state is known: {why}"
@@ -249,7 +244,7 @@ def _in_words(found: "Counters") -> str:
 
 
 def _decisions(
-    path: Path, raw: dict[str, Any], open_history: Callable[[str, str], "HistoryReader"]
+    state: Path | None, instance: str, open_history: Callable[[str, str], "HistoryReader"]
 ) -> Iterator[str]:
     """Yield, for the bug report, the last decisions of the daemon; the newest comes last.
 
@@ -259,7 +254,6 @@ def _decisions(
     from edge_tvbo.control import history_text
     from edge_tvbo.daemon import crash_log
 
-    state, instance = _state(path, raw)
     if state is None:
         yield "no stored state is known, so there is no history and no record of a crash"
         return
@@ -284,11 +278,10 @@ def _decisions(
     yield from lines
 
 
-def _crash(path: Path, raw: dict[str, Any]) -> Iterator[str]:
+def _crash(state: Path | None, instance: str) -> Iterator[str]:
     """Yield, for the bug report, the traceback of the last crash, without names of directories."""
     from edge_tvbo.daemon import crash_log
 
-    state, instance = _state(path, raw)
     crash = crash_log.read(str(state), instance) if state else None
     if crash is None:
         none = "none is recorded"

@@ -151,15 +151,12 @@ class SensorDiscovery:
         """
         levels = seen.topic.replace(PLACEHOLDER, "x", 1).split("/")
         if not all(map(is_usable_name, (seen.sensor, *filter(None, levels)))):
-            self._note_unusable(seen.sensor[: MAX_NAME_LENGTH + 1])
+            if len(self.unusable) < MAX_UNUSABLE:
+                self.unusable[seen.sensor[: MAX_NAME_LENGTH + 1]] = None
             return False
         values = [each for each in seen.values if _is_usable_value(each)] if seen.values else [None]
         added = [self._add_value(integration, seen, value, payload, retained) for value in values]
         return any(added)
-
-    def _note_unusable(self, name: str) -> None:
-        if name in self.unusable or len(self.unusable) < MAX_UNUSABLE:
-            self.unusable[name] = None
 
     def _add_value(
         self,
@@ -271,15 +268,10 @@ def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSe
         yield "number", DetectedSensor(above[-1], "/".join([*above[:-1], PLACEHOLDER, *below]), ())
     elif paths := quantity_paths(decode_object(payload)):
         yield "json", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), paths)
-    elif above and quantity_of(above[-1]) and _may_name_sensor(last):
+    elif above and quantity_of(above[-1]) and not (last.startswith("$") or last.lower() in _PARTS):
         yield "number", DetectedSensor(last, "/".join([*above, PLACEHOLDER]), ())
     elif last == "state" and above[-2:-1] == ["sensor"]:
         yield from states_of_home_assistant("/".join(above[:-2]), above[-1])
-
-
-def _may_name_sensor(level: str) -> bool:
-    """Return whether `level`, the last level of a topic, may be the name of a sensor."""
-    return not level.startswith("$") and level.lower() not in _PARTS
 
 
 def _activation_of(activate: Activation | None, value: str | None) -> Activation | None:

@@ -5,12 +5,16 @@ This module chooses the groups of one field, and finds the sensors that are in n
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import floor, log10
 from statistics import median
 
 import msgspec
 
-from edge_tvbo.messages.formatting import counted, range_text, significant_in_spread
+from edge_tvbo.messages.formatting import (
+    counted,
+    decimals,
+    range_text,
+    significant_in_spread,
+)
 from edge_tvbo.messages.payloads import Activation
 from edge_tvbo.messages.sensor_ids import is_displayable
 from edge_tvbo.setup.quantities import (
@@ -123,7 +127,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
     @property
     def mean(self) -> float:
         """The prior mean of the group's field: `center`, rounded to 1/100 of `spread` or finer."""
-        return round(self.center, max(0, 2 - floor(log10(self.spread))))
+        return round(self.center, decimals(self.spread))
 
     def describe(self) -> str:
         """Return one line of text about the sensors of the group."""

@@ -152,7 +152,7 @@ def _decision_printer() -> "Callable[[Command], None]":
                 reply = "no reply" if value is None else f"measured {value:.2f}"
                 line = f"{decision_text}; {reply}{', model reset' if reset else ''}"
                 if is_terminal:
-                    click.echo(f"\r\x1b[2K{_shortened(line, _row_length())}", nl=False)
+                    click.echo(f"\r\x1b[2K{_in_one_row(line)}", nl=False)
                 else:
                     click.echo(line)
             case _:
@@ -161,21 +161,13 @@ def _decision_printer() -> "Callable[[Command], None]":
     return watch
 
 
-def _shortened(line: str, length: int) -> str:
-    """Return a line of the demo, with "…" in place of its end if it is longer than `length`.
-
-    >>> _shortened("measured 22.31", 12)
-    'measured 22…'
-    """
-    return line if len(line) <= length else f"{line[: length - 1]}…"
-
-
-def _row_length() -> int:
-    """Return how many characters of a line the demo prints: at most one row of the terminal.
+def _in_one_row(line: str) -> str:
+    """Return a line of the demo, with "…" in place of its end if it is too long for the terminal.
 
     The last column stays empty, because some terminals begin a new row after a character in it.
     """
-    return min(MAX_LINE_LENGTH, shutil.get_terminal_size().columns - 1)
+    length = min(MAX_LINE_LENGTH, shutil.get_terminal_size().columns - 1)
+    return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 @click.command()

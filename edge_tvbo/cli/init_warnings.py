@@ -168,10 +168,11 @@ def warn_of_units(fields: "list[DiscoveredField]", answers: Answers) -> None:
         click.echo(_converted_text(found, groups, unit), err=True)
     for field in fields:
         for (_, other), found in field.others.items():
-            change = (
-                _mean_text(found, other) if answers.mean is None and not field.comparable else ""
-            )
-            click.echo(f"{_other_unit_text(found, groups, field, other)}{change}.", err=True)
+            text = _other_unit_text(found, groups, field, other)
+            if answers.mean is None and not field.comparable:
+                mean = other.converted(_median(found))
+                text += f", and set the mean of its field to {mean:.4g}"
+            click.echo(f"{text}.", err=True)
         for reading in other_readings(field.unannounced, typical, unit, field.sent):
             click.echo(_other_reading_text(reading, typical.center, unit), err=True)
     if all(each.other is None for each in sources) and not reference.unit:
@@ -243,11 +244,6 @@ def _other_unit_text(
         f" {field.reference.center:.4g} {field.unit}. If the sensors send {other.name}, add"
         f" {_settings(other)} to their source in the file"
     )
-
-
-def _mean_text(found: "list[SensorGroup]", other: "OtherUnit") -> str:
-    """Return how to change the mean of a field if none of its sensors uses the field's unit."""
-    return f", and set the mean of its field to {other.converted(_median(found)):.4g}"
 
 
 def _median(found: "list[SensorGroup]") -> float:

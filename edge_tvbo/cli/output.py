@@ -61,7 +61,7 @@ def progress(label: str, length: int | None) -> Iterator[Step]:
     No line is printed if the work takes less than two seconds.
     """
     if not sys.stderr.isatty():
-        yield _Lines(label, length)
+        yield _line_step(label, length)
         return
     with click.progressbar(length=length or 1, label=label, file=sys.stderr) as bar:
 
@@ -76,22 +76,19 @@ def progress(label: str, length: int | None) -> Iterator[Step]:
         yield step
 
 
-class _Lines:
-    """A `Step` that prints the progress of a command as lines, for any output but a terminal."""
+def _line_step(label: str, length: int | None) -> Step:
+    """Return a `Step` that prints a command's progress as lines, for any output but a terminal."""
+    due, is_silent = monotonic() + FIRST_PROGRESS_S, True
 
-    def __init__(self, label: str, length: int | None) -> None:
-        self._label = label
-        self._length = length
-        self._due = monotonic() + FIRST_PROGRESS_S
-        self._silent = True
+    def step(done: int, total: int | None = None, /) -> None:
+        nonlocal due, is_silent
+        last, now = total or length, monotonic()
+        if now >= due or (done == last and not is_silent):
+            of = f" of {last:,}" if last else ""
+            click.echo(f"{label}: {done:,}{of}", err=True)
+            due, is_silent = now + PROGRESS_INTERVAL_S, False
 
-    def __call__(self, done: int, total: int | None = None, /) -> None:
-        length = total or self._length
-        now = monotonic()
-        if now >= self._due or (done == length and not self._silent):
-            of = f" of {length:,}" if length else ""
-            click.echo(f"{self._label}: {done:,}{of}", err=True)
-            self._due, self._silent = now + PROGRESS_INTERVAL_S, False
+    return step
 
 
 def print_json(document: Any) -> None:

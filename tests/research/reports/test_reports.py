@@ -750,7 +750,7 @@ def test_without_a_terminal_progress_is_printed_every_few_seconds(times):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(output, "monotonic", lambda: now[0])
         patch.setattr(output.click, "echo", lambda text, err: printed.append((now[0], text, err)))
-        lines = output._Lines("counting", len(times))
+        lines = output._line_step("counting", len(times))
         for done, at in enumerate(times, 1):
             now[0] = at
             lines(done)

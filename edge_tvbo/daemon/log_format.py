@@ -128,8 +128,10 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             document["error"] = self.formatException(record.exc_info)
-        text = msgspec.json.encode(_encodable(document)).decode()
-        return text.translate(_ESCAPED)
+        encodable = {  # as UTF-8
+            name: str(text).encode(errors="replace").decode() for name, text in document.items()
+        }
+        return msgspec.json.encode(encodable).decode().translate(_ESCAPED)
 
 
 class RepeatFilter(logging.Filter):
@@ -189,8 +191,3 @@ def _message(form: logging.Formatter, record: logging.LogRecord) -> str:
     if record.exc_info:
         message += " | " + form.formatException(record.exc_info)
     return message.replace("\n", " | ").translate(_ESCAPED)
-
-
-def _encodable(document: dict[str, Any]) -> dict[str, str]:
-    """Convert the values of the JSON log record `document` to texts that UTF-8 can encode."""
-    return {name: str(text).encode(errors="replace").decode() for name, text in document.items()}

@@ -1,13 +1,13 @@
 """Frames: the dashboard's data of one interval, and the parts of a frame that pages show."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import floor, log10, nan
+from math import nan
 from typing import Literal
 
 import msgspec
 
 from edge_tvbo.messages.documents import Decision, Notice, Reason
-from edge_tvbo.messages.formatting import may_be_same_unit
+from edge_tvbo.messages.formatting import decimals, may_be_same_unit
 from edge_tvbo.messages.history import HistoryEntry, QuantizedArray
 
 MIN_DECIMALS, MAX_DECIMALS = 3, 15  # number of decimals of values from the history
@@ -99,20 +99,21 @@ def frames_of(entries: Iterable[HistoryEntry], field: DashboardField) -> Iterato
 def _frame(entry: HistoryEntry, field: DashboardField, hidden: set[str]) -> Frame:
     record, posterior = entry.record, entry.posterior
     mean = std = None
-    decimals = _decimals(entry.decision.std if posterior is None else posterior.std.high)
+    std_shown = entry.decision.std if posterior is None else posterior.std.high
+    digits = max(MIN_DECIMALS, decimals(std_shown)) if std_shown > 0.0 else MAX_DECIMALS
     if posterior is not None:
-        mean = _column(posterior.sensors, posterior.mean, field.sensors, decimals)
-        std = _column(posterior.sensors, posterior.std, field.sensors, decimals)
+        mean = _column(posterior.sensors, posterior.mean, field.sensors, digits)
+        std = _column(posterior.sensors, posterior.std, field.sensors, digits)
     records = [*(each.record for each in entry.earlier), record]
     return Frame(
         entry.decision,
         None if record is None else record.ending.value,
-        None if record is None or record.value is None else round(record.value, decimals),
+        None if record is None or record.value is None else round(record.value, digits),
         mean,
         std,
         _hotspot(entry.decision, field, mean, hidden),
         {
-            each.sensor: round(each.value, decimals)
+            each.sensor: round(each.value, digits)
             for each in records
             if each is not None and each.value is not None
         },
@@ -147,25 +148,16 @@ def _update_hidden(hidden: set[str], notice: Notice) -> None:
             hidden.discard(notice.sensor)
 
 
-def _decimals(std: float) -> int:
-    """Return how many decimals a value in a dashboard frame needs to show 1/100 of `std`.
-
-    >>> _decimals(1.5), _decimals(0.00009)
-    (3, 7)
-    """
-    return max(MIN_DECIMALS, 2 - floor(log10(std))) if std > 0.0 else MAX_DECIMALS
-
-
 def _column(
-    stored: Sequence[str], array: QuantizedArray, sensors: Sequence[str], decimals: int
+    stored: Sequence[str], array: QuantizedArray, sensors: Sequence[str], digits: int
 ) -> list[float]:
     """Return the numbers of an array from the history, in the order of a frame's `sensors`.
 
     `stored` contains the sensors in the order of `array`. For a sensor that is not in `stored`, the
-    number is NaN. Each number is rounded to `decimals`.
+    number is NaN. Each number is rounded to this number of `digits` after the decimal point.
     """
     by_sensor = dict(zip(stored, array.values(), strict=False))
-    return [round(by_sensor.get(sensor, nan), decimals) for sensor in sensors]
+    return [round(by_sensor.get(sensor, nan), digits) for sensor in sensors]
 
 
 def is_of_interval(decision: Decision, last: Decision) -> bool:

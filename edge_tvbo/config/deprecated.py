@@ -4,9 +4,7 @@ from typing import Any
 
 from edge_tvbo.config.errors import KeyPath
 
-RENAMED: dict[KeyPath, KeyPath] = {  # the old and the new name are in the same table
-    ("mqtt", "visitor"): ("mqtt", "readonly"),
-}
+RENAMED = {("mqtt", "visitor"): ("mqtt", "readonly")}  # the new name is in the same table
 
 
 def current(path: KeyPath) -> KeyPath:
@@ -21,12 +19,13 @@ def current(path: KeyPath) -> KeyPath:
     return path
 
 
-def has(raw: dict[str, Any], path: KeyPath) -> bool:
-    """Return whether the configuration `raw` contains the key `path`.
+def has(raw: dict[str, Any], path: tuple[str, str]) -> bool:
+    """Return whether the configuration `raw` contains the key `path`, a table and a name in it.
 
     Only the name in `path` is looked up: a deprecated name does not stand for the current name.
     """
-    return path[-1] in _table(raw, path)
+    table, name = path
+    return isinstance(raw.get(table), dict) and name in raw[table]
 
 
 def renamed(raw: dict[str, Any]) -> dict[str, Any]:
@@ -37,24 +36,9 @@ def renamed(raw: dict[str, Any]) -> dict[str, Any]:
     >>> renamed({"mqtt": {"visitor": {"username": "watcher"}}})
     {'mqtt': {'readonly': {'username': 'watcher'}}}
     """
-    for old, new in RENAMED.items():
-        if has(raw, old):
-            table = dict(_table(raw, old))
-            value = table.pop(old[-1])
-            raw = _with_table(raw, old[:-1], {str(new[-1]): value} | table)
+    for (table, old), (_, new) in RENAMED.items():
+        if has(raw, (table, old)):
+            settings = dict(raw[table])
+            value = settings.pop(old)
+            raw = {**raw, table: {new: value} | settings}
     return raw
-
-
-def _table(raw: dict[str, Any], path: KeyPath) -> dict[Any, Any]:
-    """Return the table of `raw` for the deprecated or current key `path`; {} if there is none."""
-    table: Any = raw
-    for key in path[:-1]:
-        table = table.get(key) if isinstance(table, dict) else None
-    return table if isinstance(table, dict) else {}
-
-
-def _with_table(raw: dict[str, Any], path: KeyPath, table: dict[Any, Any]) -> dict[str, Any]:
-    if not path:
-        return table
-    key = str(path[0])
-    return {**raw, key: _with_table(raw[key], path[1:], table)}

@@ -1,7 +1,7 @@
 """Documentation of the settings and policies, taken from the structs that declare them."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -115,9 +115,6 @@ def _default(setting: Setting) -> str:
             return f"{{ c1 = {c1}, c2 = {c2} }}"
         case msgspec.Struct():
             return ""
-    return _written(setting.default, setting)
-
-
-def _written(value: Any, setting: Setting) -> str:
-    to_text = setting.extra.get("to_text")
-    return str(to_text(value)) if to_text else msgspec.json.encode(value).decode()
+    if to_text := setting.extra.get("to_text"):
+        return str(to_text(setting.default))
+    return msgspec.json.encode(setting.default).decode()

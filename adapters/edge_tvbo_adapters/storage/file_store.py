@@ -42,14 +42,9 @@ class FileStore:
         self._previous_journal = directory / f"{name}.state.previous.journal"
         self._replays = directory / f"{name}.state.replays"
         self._unsaved = directory / f"{name}.state.unsaved"
-        self._written = 0
+        self.written = 0  # bytes written to state files since the start
         self._to_rename: dict[Path, str] = {}  # files that `save` does not overwrite, and why
         self._logged_problem = ""
-
-    @property
-    def written(self) -> int:
-        """Bytes written to state files since the start."""
-        return self._written
 
     @property
     def newest(self) -> str:
@@ -241,7 +236,7 @@ class FileStore:
             rest = memoryview(data)
             while rest:
                 count = os.write(descriptor, rest)
-                self._written += count
+                self.written += count
                 rest = rest[count:]
             os.fsync(descriptor)
         finally:

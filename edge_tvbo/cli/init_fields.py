@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
+from edge_tvbo_adapters.payloads import convertible_units
+
 from edge_tvbo.cli import init_warnings
 from edge_tvbo.cli.init_groups import list_groups
 from edge_tvbo.cli.init_listen import discover
@@ -10,6 +12,7 @@ from edge_tvbo.config.field_units import wrong_unit
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.sensor_ids import ids, is_usable_name
 from edge_tvbo.setup.config_template import FieldValues, SourceValues
+from edge_tvbo.setup.discovered_field import discovered_fields
 from edge_tvbo.setup.quantities import Quantity, field_name, known_quantity
 from edge_tvbo.setup.sensor_groups import SensorGroup
 from edge_tvbo.setup.sensor_units import unit_of, usual_readings
@@ -85,8 +88,6 @@ def _named_field(name: str, answers: Answers) -> FieldValues:
 
 def _unit_setting(payload: str, value: str | None, unit: str) -> str | None:
     """Return `unit` if the payload format needs it as the setting `unit`; otherwise None."""
-    from edge_tvbo_adapters.payloads import convertible_units
-
     try:
         return unit if unit in convertible_units(payload, value) else None
     except ConfigError:  # the check of the new file reports it, and names the option
@@ -117,7 +118,7 @@ def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> li
     return [each for modes in fields.values() for each in _found_fields(modes, answers)]
 
 
-def _mode(group: "SensorGroup", answers: Answers) -> str:
+def _mode(group: SensorGroup, answers: Answers) -> str:
     """Return the activation mode that `init` writes for the sensors of a group.
 
     The mode is "advise" if the user has chosen this mode, or if no command is known that activates
@@ -126,13 +127,11 @@ def _mode(group: "SensorGroup", answers: Answers) -> str:
     return "advise" if answers.mode == "advise" or not group.activate else group.activate.mode
 
 
-def _found_fields(modes: "dict[str, list[SensorGroup]]", answers: Answers) -> "list[FieldValues]":
+def _found_fields(modes: dict[str, list[SensorGroup]], answers: Answers) -> list[FieldValues]:
     """Return the template values of the fields of a quantity; print the warnings about its units.
 
     Each field has the sensors of the groups with one activation mode.
     """
-    from edge_tvbo.setup.discovered_field import discovered_fields
-
     fields = discovered_fields(list(modes.values()), answers.unit)
     init_warnings.warn_of_units(fields, answers)
     return [each.values(answers.mean, answers.spread) for each in fields]

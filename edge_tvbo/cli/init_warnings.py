@@ -2,26 +2,29 @@
 
 from collections.abc import Iterator
 from shlex import quote
-from typing import TYPE_CHECKING
+from statistics import median
 
 import click
 
 from edge_tvbo.cli.init_prompts import Answers
 from edge_tvbo.errors import ConfigError
+from edge_tvbo.messages.formatting import listed
+from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH
+from edge_tvbo.setup.config_template import toml_string
+from edge_tvbo.setup.discovered_field import DiscoveredField, typical_group
+from edge_tvbo.setup.sensor_discovery import SensorDiscovery
+from edge_tvbo.setup.sensor_groups import SensorGroup, left_out, same_names, shown, source_name
+from edge_tvbo.setup.sensor_units import (
+    OtherReading,
+    OtherUnit,
+    other_readings,
+    unconverted_unit,
+    unusual_unit,
+)
 
-if TYPE_CHECKING:
-    from edge_tvbo.setup.discovered_field import DiscoveredField
-    from edge_tvbo.setup.sensor_discovery import SensorDiscovery
-    from edge_tvbo.setup.sensor_groups import SensorGroup
-    from edge_tvbo.setup.sensor_units import OtherReading, OtherUnit
 
-
-def warn_of_unusable(discovery: "SensorDiscovery") -> None:
+def warn_of_unusable(discovery: SensorDiscovery) -> None:
     """Print, for `init`, that some sensors were not stored, or have names that cannot be used."""
-    from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH
-    from edge_tvbo.setup.sensor_groups import shown
-
     if discovery.is_full:
         click.echo(
             "There are too many sensors on this broker, so init leaves some out. Add the missing"
@@ -38,15 +41,12 @@ def warn_of_unusable(discovery: "SensorDiscovery") -> None:
         )
 
 
-def warn_of_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:
+def warn_of_left_out(chosen: list[SensorGroup], groups: list[SensorGroup]) -> None:
     """Print which sensors `init` leaves out, although they measure the quantity of a new field.
 
     These sensors are in no chosen group. If one of them has the name of a chosen sensor, the two
     may be the same sensor.
     """
-    from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_groups import left_out, same_names, shown
-
     quantities = {each.quantity for each in chosen}
     for number, group in enumerate(groups, 1):
         if group.quantity not in quantities or group in chosen:
@@ -68,11 +68,8 @@ def warn_of_left_out(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -
             )
 
 
-def warn_of_retained(chosen: "list[SensorGroup]") -> None:
+def warn_of_retained(chosen: list[SensorGroup]) -> None:
     """Print, for `init`, each chosen sensor from which only a retained message was received."""
-    from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_groups import shown
-
     retained = dict.fromkeys(shown(name) for each in chosen for name in each.retained)
     if retained:
         click.echo(
@@ -83,13 +80,11 @@ def warn_of_retained(chosen: "list[SensorGroup]") -> None:
         )
 
 
-def check_commands(groups: "list[SensorGroup]") -> None:
+def check_commands(groups: list[SensorGroup]) -> None:
     """Print the integrations of chosen sensors for which `init` knows no activation command.
 
     Raises `ConfigError` if no activation command is known for any chosen sensor.
     """
-    from edge_tvbo.setup.sensor_groups import source_name
-
     without = [each for each in groups if each.activate is None]
     integrations = " and ".join(dict.fromkeys(source_name(each.integration) for each in without))
     if len(without) == len(groups):
@@ -106,14 +101,11 @@ def check_commands(groups: "list[SensorGroup]") -> None:
         )
 
 
-def warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") -> None:
+def warn_of_batteries(chosen: list[SensorGroup], groups: list[SensorGroup]) -> None:
     """Print, for `init`, which sensors possibly do not reply because they run on a battery.
 
     Only sensors of fields in live mode are printed.
     """
-    from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_groups import shown
-
     powered = {
         (each.topic, name)
         for each in groups
@@ -131,11 +123,8 @@ def warn_of_batteries(chosen: "list[SensorGroup]", groups: "list[SensorGroup]") 
         )
 
 
-def warn_of_downlinks(chosen: "list[SensorGroup]") -> None:
+def warn_of_downlinks(chosen: list[SensorGroup]) -> None:
     """Print, for `init`, which settings the user must adapt to the chosen LoRaWAN devices."""
-    from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_groups import shown
-
     lorawan = [each for each in chosen if each.activate and each.activate.mode == "lorawan"]
     devices = dict.fromkeys(shown(name) for each in lorawan for name in each.readings)
     if devices:
@@ -147,15 +136,12 @@ def warn_of_downlinks(chosen: "list[SensorGroup]") -> None:
         )
 
 
-def warn_of_units(fields: "list[DiscoveredField]", answers: Answers) -> None:
+def warn_of_units(fields: list[DiscoveredField], answers: Answers) -> None:
     """Print, for `init`, which sensors seem to send readings in another unit than their field's.
 
     `fields` are the fields of one quantity. Also print the unit of these fields if the user has not
     named it, and if it is unusual or uncertain.
     """
-    from edge_tvbo.setup.discovered_field import typical_group
-    from edge_tvbo.setup.sensor_units import other_readings
-
     groups = [group for field in fields for group in field.groups]
     unit, reference, typical = fields[0].unit, fields[0].reference, typical_group(fields)
     sources = [source for field in fields for source in field.sources]
@@ -182,14 +168,11 @@ def warn_of_units(fields: "list[DiscoveredField]", answers: Answers) -> None:
             click.echo(text, err=True)
 
 
-def _assumed_unit_text(fields: "list[DiscoveredField]", typical: "SensorGroup") -> str:
+def _assumed_unit_text(fields: list[DiscoveredField], typical: SensorGroup) -> str:
     """Return a text about the unit of the fields, which the user has not named.
 
     The result is "" if the fields have the usual unit, and the readings seem to be in this unit.
     """
-    from edge_tvbo.setup.config_template import toml_string
-    from edge_tvbo.setup.sensor_units import unusual_unit
-
     unit, quantity, center = fields[0].unit, typical.quantity, typical.center
     groups = [group for field in fields for group in field.groups]
     if unit != quantity.unit:
@@ -213,7 +196,7 @@ def _assumed_unit_text(fields: "list[DiscoveredField]", typical: "SensorGroup") 
     )
 
 
-def _converted_text(found: "list[SensorGroup]", groups: "list[SensorGroup]", unit: str) -> str:
+def _converted_text(found: list[SensorGroup], groups: list[SensorGroup], unit: str) -> str:
     """Return a text about groups of one integration whose readings are converted to `unit`.
 
     `groups` are all groups of the quantity.
@@ -227,10 +210,10 @@ def _converted_text(found: "list[SensorGroup]", groups: "list[SensorGroup]", uni
 
 
 def _other_unit_text(
-    found: "list[SensorGroup]",
-    groups: "list[SensorGroup]",
-    field: "DiscoveredField",
-    other: "OtherUnit",
+    found: list[SensorGroup],
+    groups: list[SensorGroup],
+    field: DiscoveredField,
+    other: OtherUnit,
 ) -> str:
     """Return a warning about groups of one integration, which seem to use the unit `other`.
 
@@ -246,22 +229,17 @@ def _other_unit_text(
     )
 
 
-def _median(found: "list[SensorGroup]") -> float:
-    from statistics import median
-
+def _median(found: list[SensorGroup]) -> float:
     return median(value for each in found for value in each.readings.values())
 
 
-def _sensors_text(some: "list[SensorGroup]", groups: "list[SensorGroup]") -> str:
+def _sensors_text(some: list[SensorGroup], groups: list[SensorGroup]) -> str:
     """Return a text that names the integration of sensor groups.
 
     `some` contains these groups, and `groups` contains all groups of the quantity. If the
     integration has further groups, the text also names the sensors. In ESPHome, for example, each
     device is a group.
     """
-    from edge_tvbo.messages.formatting import listed
-    from edge_tvbo.setup.sensor_groups import shown, source_name
-
     integration = some[0].integration
     text = source_name(integration)
     if len(some) == sum(each.integration == integration for each in groups):
@@ -269,10 +247,8 @@ def _sensors_text(some: "list[SensorGroup]", groups: "list[SensorGroup]") -> str
     return f"{text} ({listed(shown(name) for each in some for name in each.readings)})"
 
 
-def _other_reading_text(reading: "OtherReading", center: float, unit: str) -> str:
+def _other_reading_text(reading: OtherReading, center: float, unit: str) -> str:
     """Return a warning about a reading in another unit; `center` is the field's median."""
-    from edge_tvbo.setup.sensor_groups import shown
-
     name, other = shown(reading.sensor), reading.other
     sent = f"{reading.sent:.4g}"
     converted = f", which is converted to {reading.value:.4g} {unit}"
@@ -289,11 +265,8 @@ def _other_reading_text(reading: "OtherReading", center: float, unit: str) -> st
     )
 
 
-def _unconverted_texts(groups: "list[SensorGroup]", unit: str) -> Iterator[str]:
+def _unconverted_texts(groups: list[SensorGroup], unit: str) -> Iterator[str]:
     """Yield a warning for each group whose readings may be in the usual unit, not in `unit`."""
-    from edge_tvbo.setup.sensor_groups import source_name
-    from edge_tvbo.setup.sensor_units import unconverted_unit
-
     for group in groups:
         if usual := unconverted_unit(group, unit):
             yield (
@@ -303,6 +276,6 @@ def _unconverted_texts(groups: "list[SensorGroup]", unit: str) -> Iterator[str]:
             )
 
 
-def _settings(other: "OtherUnit") -> str:
+def _settings(other: OtherUnit) -> str:
     """Return the settings of a source that convert from another unit to the field's unit."""
     return f"scale = {other.scale:.5g} and offset = {other.offset:.5g}"

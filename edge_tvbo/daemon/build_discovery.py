@@ -1,7 +1,10 @@
 """Construction of the discovery message for Home Assistant, from the settings."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
+from edge_tvbo_adapters.homeassistant.device_classes import UNITS, device_class
 
 from edge_tvbo import __version__
 from edge_tvbo.config.settings import HomeAssistant, Settings
@@ -9,9 +12,6 @@ from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.quantities import field_decimals
 from edge_tvbo.errors import Mistake, SettingErrors
 from edge_tvbo.policy.model_free import ModelFreePolicy
-
-if TYPE_CHECKING:
-    from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
 
 
 def discovery_message(
@@ -34,10 +34,7 @@ def discovery_message(
 
 def _field(
     name: str, settings: Settings, homeassistant: HomeAssistant, controller: Controller
-) -> "DiscoveryField":
-    from edge_tvbo_adapters.homeassistant.described_field import DiscoveryField
-    from edge_tvbo_adapters.homeassistant.device_classes import device_class
-
+) -> DiscoveryField:
     own, field = settings.fields[name], controller.policy.field
     kind = homeassistant.device_classes.get(name, device_class(name, field.unit))
     has_delta = kind == "temperature" and homeassistant.oldest_version != "2025.10"
@@ -60,8 +57,6 @@ def _field(
 
 def _mistakes(homeassistant: HomeAssistant, controllers: Mapping[str, Controller]) -> list[Mistake]:
     """Return a mistake for each entry of `device_classes` that does not fit the field's unit."""
-    from edge_tvbo_adapters.homeassistant.device_classes import UNITS
-
     mistakes = []
     for name, kind in homeassistant.device_classes.items():
         unit = controllers[name].policy.field.unit

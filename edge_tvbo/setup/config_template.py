@@ -259,17 +259,13 @@ def _activate(command: Mapping[str, str], live: bool) -> str:
 
 
 def _table(settings: Mapping[str, str]) -> str:
-    return (
-        f"{{ {', '.join(f'{_key(key)} = {toml_string(text)}' for key, text in settings.items())} }}"
-    )
+    entries = (f"{_key(key)} = {toml_string(text)}" for key, text in settings.items())
+    return f"{{ {', '.join(entries)} }}"
 
 
 def _key(text: str) -> str:
-    return (
-        text
-        if text.replace("-", "").replace("_", "").isalnum() and text.isascii()
-        else toml_string(text)
-    )
+    is_bare = text.isascii() and text.replace("-", "").replace("_", "").isalnum()
+    return text if is_bare else toml_string(text)
 
 
 def toml_string(text: str) -> str:

@@ -1,5 +1,7 @@
 """Decision history: one entry for each interval of each field."""
 
+from typing import Protocol
+
 import msgspec
 
 from edge_tvbo.messages.commands import Record
@@ -50,3 +52,15 @@ class HistoryEntry(msgspec.Struct, frozen=True):
     notices: tuple[Notice, ...] = ()  # published while the interval ran
     posterior: PosteriorSnapshot | None = msgspec.field(default=None, name="beliefs")
     earlier: tuple[EarlierActivation, ...] = ()  # earlier activations of the interval, oldest first
+
+
+class DecisionHistory(Protocol):
+    """Interface of a stored decision history; every method may raise `DataError`."""
+
+    def newest(self, field: str, count: int) -> list[HistoryEntry]:
+        """Return the last `count` stored entries of `field`, the newest first."""
+        ...
+
+    def close(self) -> None:
+        """Close the file of the decision history."""
+        ...

@@ -16,6 +16,7 @@ from edge_tvbo.config import environment
 from edge_tvbo.config.errors import Report
 from edge_tvbo.errors import EdgeTvboError, SnapshotError
 from edge_tvbo.messages.formatting import counted, interval_number_text, rfc3339
+from edge_tvbo.messages.history import DecisionHistory
 from edge_tvbo.setup.redaction import (
     machine_names,
     named_files,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from edge_tvbo.control.controller_state import Counters
     from edge_tvbo.daemon.checkpoint_document import Document
     from edge_tvbo.daemon.checkpoint_store import Store
-    from edge_tvbo.messages.history import HistoryEntry
 
 PACKAGES = (
     "edge-tvbo",
@@ -44,19 +44,11 @@ PACKAGES = (
 DECISIONS = 50  # number of last decisions of each field in the report
 
 
-class HistoryReader(Protocol):
-    """Reader of the decision history for a bug report; every method can raise `DataError`."""
+class HistoryReader(DecisionHistory, Protocol):
+    """Decision history that names its fields, as the bug report needs it."""
 
     def fields(self) -> list[str]:
         """Return, for the bug report, the sorted names of the fields in the decision history."""
-        ...
-
-    def newest(self, field: str, count: int) -> list["HistoryEntry"]:
-        """Return the last `count` entries of `field` for the bug report, the newest first."""
-        ...
-
-    def close(self) -> None:
-        """Close the file of the decision history that the bug report reads."""
         ...
 
 

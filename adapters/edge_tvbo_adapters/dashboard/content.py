@@ -2,24 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import Protocol
 
 import msgspec
 
 from edge_tvbo.config.mqtt_settings import Mqtt
-from edge_tvbo.messages.history import HistoryEntry
+from edge_tvbo.messages.history import DecisionHistory
 from edge_tvbo_adapters.dashboard.frames import DashboardField
 from edge_tvbo_adapters.dashboard.plan import PlanImage
-
-
-class DecisionHistory(Protocol):
-    """Interface of a decision history for the dashboard; every method may raise `DataError`."""
-
-    def newest(self, field: str, count: int) -> list[HistoryEntry]:
-        """Return the last `count` entries of `field` for the dashboard, the newest first."""
-
-    def close(self) -> None:
-        """Close the file of the dashboard's decision history."""
 
 
 class DashboardContent(msgspec.Struct, frozen=True):

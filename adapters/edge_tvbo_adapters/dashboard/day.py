@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.documents import Notice
-from edge_tvbo_adapters.dashboard.content import DecisionHistory
+from edge_tvbo.messages.history import DecisionHistory
 from edge_tvbo_adapters.dashboard.frames import DashboardField, Frame, frames_of, is_of_interval
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from edge_tvbo.messages.documents import (
     PublishedPosterior,
 )
 from edge_tvbo.messages.formatting import may_be_same_unit
-from edge_tvbo_adapters.dashboard.content import DecisionHistory
+from edge_tvbo.messages.history import DecisionHistory
 from edge_tvbo_adapters.dashboard.frames import (
     CoursePoint,
     DashboardField,

@@ -59,7 +59,7 @@ SETTLE_S = 1.0  # time after a message in which Home Assistant creates the entit
 # entities would take more than `MAX_COMPONENTS` bytes, names and options of a field's sensors, and
 # entities of single sensors, are left out. Removals that would make a message larger than
 # `MAX_MESSAGE` bytes follow in further messages.
-MAX_COMPONENTS, MAX_MESSAGE = 63_500, 65_000
+MAX_COMPONENTS, MAX_MESSAGE = 63_600, 65_000
 MAX_REMOVALS = 5000  # largest number of remembered removals, and of remembered removed fields
 
 PLATFORMS = ("sensor", "binary_sensor", "event", "switch", "button", "select", "number", "text")

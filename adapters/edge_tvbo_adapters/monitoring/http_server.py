@@ -18,8 +18,6 @@ from http import HTTPStatus
 from math import inf
 from typing import NamedTuple
 
-import msgspec
-
 from edge_tvbo.config.field_types import is_loopback
 from edge_tvbo.errors import EdgeTvboError
 
@@ -43,13 +41,14 @@ class Page(NamedTuple):
     body: bytes
 
 
-class HttpConnection(msgspec.Struct, eq=False):
+class HttpConnection:
     """One connection of an HTTP client."""
 
-    sock: socket.socket
-    deadline: float  # monotonic
-    received: bytes = b""
-    response: bytes = b""  # the bytes of the response that are not sent yet
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self.sock = sock
+        self.deadline = deadline  # monotonic
+        self.received = b""
+        self.response = b""  # the bytes of the response that are not sent yet
 
 
 class HttpServer:

@@ -2,15 +2,13 @@
 
 from random import Random
 
-import msgspec
-
 STABLE_SESSION_S = 60.0  # a session that lasts this long resets the waits
 SHORT_SESSION_S = 10.0  # a session that the broker ends within this time is short
 MIN_SHORT_SESSIONS = 3  # after this many short sessions in a row, the backoff waits longer
 EARLY_END_WAIT_S = 60.0  # shortest wait after `MIN_SHORT_SESSIONS` short sessions
 
 
-class Backoff(msgspec.Struct):
+class Backoff:
     """Exponential backoff with full jitter; a session of `STABLE_SESSION_S` seconds resets it.
 
     The bound of the waits doubles with each attempt. Each wait is drawn uniformly between 0 and the
@@ -20,21 +18,29 @@ class Backoff(msgspec.Struct):
     An accepted connection (CONNACK) alone does not reset the backoff, because two clients may use
     the same client id. In this case, the broker accepts each connection of either client, and
     then ends the session of the other client.
+
+    Parameters
+    ----------
+    shortest, longest : float
+        The bound of the first wait, and the largest bound, s.
+    rng : Random
+        Draws the waits.
     """
 
-    shortest: float  # bound of the first wait, s
-    longest: float  # largest bound, s
-    rng: Random  # draws the waits
-    attempts: int = 0
-    short_sessions: int = 0  # number of sessions in a row that the broker ended soon
+    def __init__(self, shortest: float, longest: float, rng: Random) -> None:
+        self._shortest = shortest
+        self._longest = longest
+        self._rng = rng
+        self._attempts = 0
+        self.short_sessions = 0  # number of sessions in a row that the broker ended soon
 
     def wait(self) -> float:
         """Draw the backoff's wait before the next attempt to connect, in s; count the attempt."""
-        bound = min(self.longest, self.shortest * 2.0 ** min(self.attempts, 32))
-        self.attempts += 1
+        bound = min(self._longest, self._shortest * 2.0 ** min(self._attempts, 32))
+        self._attempts += 1
         if self.sessions_end_early:
-            return max(EARLY_END_WAIT_S, self.longest)
-        return self.rng.uniform(0.0, bound)
+            return max(EARLY_END_WAIT_S, self._longest)
+        return self._rng.uniform(0.0, bound)
 
     def ended(self, lasted: float, *, by_broker: bool = True) -> None:
         """Update the backoff when a session has ended.
@@ -43,7 +49,7 @@ class Backoff(msgspec.Struct):
         session.
         """
         if lasted >= STABLE_SESSION_S:
-            self.attempts = 0
+            self._attempts = 0
         short = by_broker and lasted < SHORT_SESSION_S
         self.short_sessions = self.short_sessions + 1 if short else 0
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from math import ceil
 
-import msgspec
 from msgspec.structs import replace
 
 from edge_tvbo.control.checked_policy import PolicyFailed
@@ -32,23 +31,49 @@ log = logging.getLogger(__name__)
 KILLS_PER_BACKOFF = 8  # kills that end a back-off if it is unknown how many intervals passed
 
 
-class Restoration(msgspec.Struct):
-    """Restoration of all fields from one checkpoint; `run` restores them."""
+class Restoration:
+    """Restoration of all fields from one checkpoint.
 
-    document: Document  # the checkpoint
-    journal: Journal  # of the checkpoint
-    newest: bool  # whether this checkpoint was written last; if False, a newer one is damaged
-    unsaved_until: float | None  # see `Store.unsaved_until`
-    controllers: Mapping[str, Controller]  # this and the following: see `Checkpoints`
-    scheduler: Scheduler
-    anchor: Callable[[], Anchor]
-    make_controller: Callable[[str], Controller]
-    policy_failed: bool = False  # whether a policy of another package failed to read its snapshot
+    Parameters
+    ----------
+    document : Document
+        The checkpoint.
+    journal : Journal
+        The journal of the checkpoint.
+    newest : bool
+        Whether this checkpoint is the one that was written last. If False, a newer one is damaged.
+    unsaved_until : float or None
+        See `Store.unsaved_until`.
+    controllers, scheduler, anchor, make_controller
+        See `Checkpoints`.
 
-    @property
-    def _final(self) -> bool:
-        """Whether the restored checkpoint was written last, and at a regular stop."""
-        return self.document.final and self.newest
+    Attributes
+    ----------
+    policy_failed : bool
+        Whether a policy of another package failed to read its snapshot in the checkpoint.
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        journal: Journal,
+        newest: bool,
+        unsaved_until: float | None,
+        controllers: Mapping[str, Controller],
+        scheduler: Scheduler,
+        anchor: Callable[[], Anchor],
+        make_controller: Callable[[str], Controller],
+    ) -> None:
+        self._document = document
+        self._journal = journal
+        self._newest = newest
+        self._unsaved_until = unsaved_until
+        self._final = document.final and newest  # whether it was written at a regular stop
+        self._controllers = controllers
+        self._scheduler = scheduler
+        self._anchor = anchor
+        self._make_controller = make_controller
+        self.policy_failed = False
 
     def run(self) -> None:
         """Restore the controllers and schedules of the fields, one after another.
@@ -56,11 +81,11 @@ class Restoration(msgspec.Struct):
         So at most one throwaway controller for a replay is in memory.
         """
         began = time.monotonic()
-        stored = [self.document.anchor]
+        stored = [self._document.anchor]
         observations = []  # of the fields that have a model
-        log_removed("state", self.document.fields.keys() - self.controllers.keys())
-        for name in self.controllers:
-            if name not in self.document.fields:
+        log_removed("state", self._document.fields.keys() - self._controllers.keys())
+        for name in self._controllers:
+            if name not in self._document.fields:
                 log.info("state: the field %s is new, and starts without readings", name)
                 continue
             continued = self._continued(name)
@@ -68,10 +93,10 @@ class Restoration(msgspec.Struct):
             known = self._restore_field(name, continued)
             if known is not None:
                 observations.append(known)
-        if self.journal.entries:
+        if self._journal.entries:
             log.info(
                 "state: %s read from the event journal in %.1f s",
-                counted(sum(len(each.events) for each in self.journal.entries), "event"),
+                counted(sum(len(each.events) for each in self._journal.entries), "event"),
                 time.monotonic() - began,
             )
         log.info(
@@ -86,10 +111,10 @@ class Restoration(msgspec.Struct):
 
         If there is no journal, or if the journal cannot be used, return the state in the document.
         """
-        field, found, journal = self.document.fields[name], None, self.journal
+        field, found, journal = self._document.fields[name], None, self._journal
         if journal.entries:
-            found = replay(name, field, journal, self.make_controller(name))
-        anchor, field = found or (self.document.anchor, field)
+            found = replay(name, field, journal, self._make_controller(name))
+        anchor, field = found or (self._document.anchor, field)
         if journal.is_damaged or (journal.entries and not found):
             field = replace(field, next_write=None)  # it is unknown how many intervals have begun
         return Continued(anchor, field)
@@ -101,8 +126,8 @@ class Restoration(msgspec.Struct):
         model.
         """
         anchor, field = continued
-        controller = self.controllers[name]
-        now = self.anchor()  # after the replay, which can take seconds
+        controller = self._controllers[name]
+        now = self._anchor()  # after the replay, which can take seconds
         away = elapsed_between(anchor, now)
         problem = restore_controller("state", name, controller, field.controller)
         continues = problem is None
@@ -110,7 +135,7 @@ class Restoration(msgspec.Struct):
         known = controller.policy.observations
         for event in _clock_events(anchor, now, away):
             controller.handle(event)
-        every, _ = self.scheduler.next_interval(name)
+        every, _ = self._scheduler.next_interval(name)
         unsaved = self._unsaved(anchor, away)
         self._reserve_numbers(name, field, away, every, unsaved)
         reply = field.reply if continues and controller.keeps_waiting else None
@@ -129,12 +154,12 @@ class Restoration(msgspec.Struct):
         unsaved: float,
     ) -> None:
         """Skip the interval numbers, and charge the energy, that a killed process may have used."""
-        controller = self.controllers[name]
+        controller = self._controllers[name]
         unknown = 0
         if not self._final:
-            unknown = unknown_intervals(field, away, newest=self.newest, unsaved=unsaved)
+            unknown = unknown_intervals(field, away, newest=self._newest, unsaved=unsaved)
         used = field.interval if self._final else used_number(field, away, every)
-        if not self.newest:
+        if not self._newest:
             controller.assume_charges()
         controller.reserve_numbers(used, unknown, self._passed(name, field, away))
         log_charge(name, controller, unknown)
@@ -146,9 +171,9 @@ class Restoration(msgspec.Struct):
         If the last mark of the store has an earlier time, the clock was set back. The process may
         then have run until now.
         """
-        if self.unsaved_until is None:
+        if self._unsaved_until is None:
             return 0.0
-        unsaved = self.unsaved_until - before.wall
+        unsaved = self._unsaved_until - before.wall
         return unsaved if unsaved >= 0.0 else away
 
     def _passed(self, name: str, field: FieldCheckpoint, away: float) -> int:
@@ -160,17 +185,17 @@ class Restoration(msgspec.Struct):
         """
         if self._final or (field.every is not None and away > 0.0):
             return 0
-        return ceil(self.controllers[name].settings.max_backoff / KILLS_PER_BACKOFF)
+        return ceil(self._controllers[name].settings.max_backoff / KILLS_PER_BACKOFF)
 
     def _resume_field(
         self, name: str, point: ResumePoint, reply: AwaitedReply | None, now: float
     ) -> None:
         """Schedule a field's next interval, and let the downtime pass for its controller."""
-        self.scheduler.resume(name, point.begins_in, reply)
-        every, _ = self.scheduler.next_interval(name)
+        self._scheduler.resume(name, point.begins_in, reply)
+        every, _ = self._scheduler.next_interval(name)
         if every is None or point.skipped:
             at = now if every is None else now + point.begins_in - every
-            self.controllers[name].handle(DowntimeElapsed(at, point.skipped))
+            self._controllers[name].handle(DowntimeElapsed(at, point.skipped))
 
 
 def _clock_events(before: Anchor, now: Anchor, away: float) -> Iterator[Event]:

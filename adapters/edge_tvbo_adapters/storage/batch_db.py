@@ -72,8 +72,13 @@ class BatchDatabase:
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[Identity | None, Identity | None] = (None, None)
         self._is_too_large = False  # whether the setting was lowered, and batches must be deleted
-        self.written = 0  # upper limit of the bytes written to the database since the start
+        self._written = 0
         self._logged_problem = ""
+
+    @property
+    def written(self) -> int:
+        """Upper bound on the number of bytes written to the batch database since the start."""
+        return self._written
 
     def store_batches(self, batches: Sequence[Batch]) -> bool:
         """Store either all or none of the batches; return whether they were stored.
@@ -104,7 +109,7 @@ class BatchDatabase:
     def close(self) -> None:
         """Copy the WAL into the file of the batch database, and close the file."""
         if self._connection:
-            self.written += self._wal_size()
+            self._written += self._wal_size()
         self._close_connection()
 
     # --- the file -----------------------------------------------------------------------------
@@ -126,7 +131,7 @@ class BatchDatabase:
         with connection:
             connection.execute("BEGIN IMMEDIATE")
             yield
-        self.written += max(0, self._wal_size() - before)
+        self._written += max(0, self._wal_size() - before)
 
     def _newest(self, field: str) -> bytes | None:
         query = "SELECT entries FROM batches WHERE field = ? ORDER BY id DESC LIMIT 1"
@@ -226,7 +231,7 @@ class BatchDatabase:
         """
         try:
             connection.execute("VACUUM")
-            self.written += self._wal_size()
+            self._written += self._wal_size()
         except sqlite3.OperationalError as error:
             log.warning(
                 "%s: cannot be made smaller yet: %s; the daemon continues to store %s. At a later "
@@ -266,7 +271,7 @@ class BatchDatabase:
         if before > MIN_FOLDED_WAL_SIZE:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         after = self._wal_size()
-        self.written += before - after
+        self._written += before - after
         if after + size > MAX_WAL_SIZE:
             raise sqlite3.OperationalError(
                 "another program has been reading the file for too long; stop that program"

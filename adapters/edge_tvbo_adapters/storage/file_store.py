@@ -42,9 +42,14 @@ class FileStore:
         self._previous_journal = directory / f"{name}.state.previous.journal"
         self._replays = directory / f"{name}.state.replays"
         self._unsaved = directory / f"{name}.state.unsaved"
-        self.written = 0  # bytes written to state files since the start
+        self._written = 0
         self._to_rename: dict[Path, str] = {}  # files that `save` does not overwrite, and why
         self._logged_problem = ""
+
+    @property
+    def written(self) -> int:
+        """Bytes written to state files since the start."""
+        return self._written
 
     @property
     def newest(self) -> str:
@@ -236,7 +241,7 @@ class FileStore:
             rest = memoryview(data)
             while rest:
                 count = os.write(descriptor, rest)
-                self.written += count
+                self._written += count
                 rest = rest[count:]
             os.fsync(descriptor)
         finally:

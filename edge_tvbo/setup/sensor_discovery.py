@@ -210,29 +210,33 @@ class SensorDiscovery:
         return codec
 
 
-class _GroupBuilder(msgspec.Struct):
+class _GroupBuilder:
     """Builder of a `SensorGroup`, to which readings are added one by one."""
 
-    integration: str
-    topic: str
-    value: str | None
-    activate: Activation | None
-    unit: Unit | None
-    readings: dict[str, float] = {}
-    live: set[str] = set()  # sensors with a message that was not retained
-    messages: int = 0
+    def __init__(
+        self,
+        integration: str,
+        topic: str,
+        value: str | None,
+        activate: Activation | None,
+        unit: Unit | None,
+    ) -> None:
+        self._facts = (integration, topic, value, activate)
+        self.unit = unit
+        self.readings: dict[str, float] = {}
+        self._live: set[str] = set()  # sensors with a message that was not retained
+        self._messages = 0
 
     def add(self, sensor: str, value: float, retained: bool) -> None:
-        self.messages += 1
+        self._messages += 1
         self.readings[sensor] = value
         if not retained:
-            self.live.add(sensor)
+            self._live.add(sensor)
 
     def group(self) -> SensorGroup:
-        facts = self.integration, self.topic, self.value, self.activate
         readings = dict(sorted(self.readings.items()))
-        retained = tuple(each for each in readings if each not in self.live)
-        return SensorGroup(*facts, readings, self.messages, retained, self.unit)
+        retained = tuple(each for each in readings if each not in self._live)
+        return SensorGroup(*self._facts, readings, self._messages, retained, self.unit)
 
 
 def guess_by_topic(topic: str, payload: bytes) -> Iterator[tuple[str, DetectedSensor]]:

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from math import ceil
 
-import msgspec
 from msgspec.structs import replace
 
 from edge_tvbo.control.controller import Controller
@@ -24,14 +23,38 @@ from edge_tvbo.messages.events import (
 from edge_tvbo.messages.formatting import listed, rfc3339
 
 
-class CommandHandler(msgspec.Struct):
-    """Handler of requests to the daemon; it also counts the rejected requests."""
+class CommandHandler:
+    """Handler of requests to the daemon; it also counts the rejected requests.
 
-    controllers: Mapping[str, Controller]  # by field
-    health: Callable[[], Health]  # for the command `status`
-    decisions: Callable[[], dict[str, Decision]]  # the last ones, for the command `status`
-    next_interval: Callable[[str], tuple[float | None, float]]  # `Scheduler.next_interval`
-    rejected: Counter[str] = msgspec.field(default_factory=Counter)  # requests, by reason
+    Parameters
+    ----------
+    controllers : mapping
+        The controller of each field.
+    health : callable
+        Returns the daemon's health, for the command `status`.
+    decisions : callable
+        Returns the last decision of each field, for the command `status`.
+    next_interval : callable
+        Returns when the next interval of a field begins; see `Scheduler.next_interval`.
+
+    Attributes
+    ----------
+    rejected : Counter of str
+        Number of rejected requests for each reason.
+    """
+
+    def __init__(
+        self,
+        controllers: Mapping[str, Controller],
+        health: Callable[[], Health],
+        decisions: Callable[[], dict[str, Decision]],
+        next_interval: Callable[[str], tuple[float | None, float]],
+    ) -> None:
+        self._controllers = controllers
+        self._health = health
+        self._decisions = decisions
+        self._next_interval = next_interval
+        self.rejected: Counter[str] = Counter()
 
     def reject(self, request: Unreadable) -> None:
         """Count an invalid request of a user."""
@@ -76,7 +99,7 @@ class CommandHandler(msgspec.Struct):
 
         Raises `PayloadError` if they are too large for one message.
         """
-        health, decisions, names = self.health(), self.decisions(), self._fields(request)
+        health, decisions, names = self._health(), self._decisions(), self._fields(request)
         fields = {name: health.fields[name] for name in names if name in health.fields}
         selected = {name: decisions[name] for name in names if name in decisions}
         return bounded_reply(StatusReply(replace(health, fields=fields), selected))
@@ -84,9 +107,9 @@ class CommandHandler(msgspec.Struct):
     def _fields(self, request: Request) -> list[str]:
         """Return the fields of a user's request; raises `PayloadError` for an unknown field."""
         if request.field is None:
-            return list(self.controllers)
-        if request.field not in self.controllers:
-            known = ", ".join(self.controllers)
+            return list(self._controllers)
+        if request.field not in self._controllers:
+            known = ", ".join(self._controllers)
             raise PayloadError(
                 "unknown-field", f"There is no field of this name; the fields are {known}."
             )
@@ -102,7 +125,7 @@ class CommandHandler(msgspec.Struct):
         """
         sensor = request.sensor
         if sensor is None and len(fields) == 1:
-            sensor = self.controllers[fields[0]].health().selected
+            sensor = self._controllers[fields[0]].health().selected
         sensor, having = self._fields_with(fields, sensor)
         if len(having) > 1:
             raise PayloadError(
@@ -110,17 +133,17 @@ class CommandHandler(msgspec.Struct):
                 f'Several fields have this sensor: {", ".join(having)}. Add {{"field": "<name>"}}.',
             )
         (field,) = having
-        if self.controllers[field].health().paused:
+        if self._controllers[field].health().paused:
             raise PayloadError("paused", f"The field {field} is paused; send cmd/resume first.")
-        if self.controllers[field].is_ignored(sensor):
+        if self._controllers[field].is_ignored(sensor):
             raise PayloadError(
                 "ignored",
                 f'{sensor} is ignored; send cmd/ignore with "ignored": false first.',
             )
-        if shortage := self.controllers[field].energy_shortage(sensor):
+        if shortage := self._controllers[field].energy_shortage(sensor):
             raise PayloadError("no-energy", f"{shortage}, so it cannot be activated now.")
-        if not self.controllers[field].begun:
-            interval, begins_in = self.next_interval(field)
+        if not self._controllers[field].begun:
+            interval, begins_in = self._next_interval(field)
             begins = rfc3339(ceil(at + max(0.0, begins_in)))
             when = "" if interval is None else f", at {begins}"
             raise PayloadError(
@@ -138,7 +161,7 @@ class CommandHandler(msgspec.Struct):
         """
         sensor, having = self._fields_with(fields, request.sensor)
         for field in having:
-            if request.ignored and self.controllers[field].is_last_in_use(sensor):
+            if request.ignored and self._controllers[field].is_last_in_use(sensor):
                 raise PayloadError(
                     "last-sensor",
                     f"{sensor} is the last sensor of {field} that is not ignored; send cmd/pause "
@@ -160,7 +183,7 @@ class CommandHandler(msgspec.Struct):
             raise PayloadError(
                 "missing-threshold", 'The request has no threshold; add {"threshold": 27.5}.'
             )
-        having = [each for each in fields if self.controllers[each].settings.alert]
+        having = [each for each in fields if self._controllers[each].settings.alert]
         if not having:
             raise PayloadError(
                 "no-alert",
@@ -174,7 +197,7 @@ class CommandHandler(msgspec.Struct):
             )
         (field,) = having
         try:
-            self.controllers[field].check_threshold(threshold)
+            self._controllers[field].check_threshold(threshold)
         except ConfigError as error:
             raise PayloadError("implausible-threshold", f"{field}: {error}") from error
         return [(field, ThresholdRequested(threshold, at))]
@@ -188,10 +211,10 @@ class CommandHandler(msgspec.Struct):
             raise PayloadError(
                 "missing-sensor", 'The request names no sensor; add {"sensor": "<id>"}.'
             )
-        having = [each for each in fields if sensor in self.controllers[each].policy.field.sensors]
+        having = [each for each in fields if sensor in self._controllers[each].policy.field.sensors]
         if not having:
             known = dict.fromkeys(
-                sensor for each in fields for sensor in self.controllers[each].policy.field.sensors
+                sensor for each in fields for sensor in self._controllers[each].policy.field.sensors
             )
             raise PayloadError(
                 "unknown-sensor",

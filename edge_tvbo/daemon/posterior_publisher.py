@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from math import nan
 
-import msgspec
 import numpy as np
 
 from edge_tvbo.control.controller import Controller
@@ -17,14 +16,30 @@ from edge_tvbo.numerics.types import Array
 NEVER = LastReading(value=nan, received=nan)
 
 
-class PosteriorPublisher(msgspec.Struct):
-    """Observer of the daemon's loop; it publishes the posteriors of fields over MQTT."""
+class PosteriorPublisher:
+    """Observer of the daemon's loop; it publishes the posteriors of fields over MQTT.
 
-    publish: Callable[[str, PublishedPosterior], None]  # called with the field and the posterior
-    controllers: Mapping[str, Controller]  # of the fields whose posteriors are published
-    wall: Callable[[], float]  # returns the wall time, s since 1970
-    # For each field, the sensor of the last decision, and how its activation ended:
-    _last: dict[str, tuple[str, Ending | None]] = {}
+    Parameters
+    ----------
+    publish : callable
+        Function of ``(field, posterior)`` that publishes a posterior.
+    controllers : mapping
+        The controller of each field whose posterior is published.
+    wall : callable
+        Returns the wall time, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        publish: Callable[[str, PublishedPosterior], None],
+        controllers: Mapping[str, Controller],
+        wall: Callable[[], float],
+    ) -> None:
+        self._publish = publish
+        self._controllers = controllers
+        self._wall = wall
+        # For each field, the sensor of the last decision, and how its activation ended:
+        self._last: dict[str, tuple[str, Ending | None]] = {}
 
     def __call__(self, field: str, command: Command) -> None:
         """Publish the posterior of `field` after a decision, and after the end of an activation.
@@ -54,9 +69,9 @@ class PosteriorPublisher(msgspec.Struct):
         self._update(entry.field, entry.decision.interval, ending)
 
     def _update(self, field: str, interval: int, ending: Ending | None) -> None:
-        if controller := self.controllers.get(field):
-            at = round(self.wall(), 3)
-            self.publish(field, posterior(controller, interval, ending, at))
+        if controller := self._controllers.get(field):
+            at = round(self._wall(), 3)
+            self._publish(field, posterior(controller, interval, ending, at))
 
 
 def posterior(

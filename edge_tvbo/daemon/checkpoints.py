@@ -216,9 +216,9 @@ class Checkpoints(LoopService):
             log.warning("state: the end of the event journal cannot be used: %s", journal.problem)
         if journal.entries and self._store.count_replay() > MAX_REPLAYS:
             log.error(
-                "state: the daemon was stopped in each of its last %d starts while it read the event "
-                "journal, so this start does not use the journal; all fields continue from the "
-                "last whole state; if systemd stopped the daemon, set a higher MemoryMax or "
+                "state: the daemon was stopped in each of its last %d starts while it read the "
+                "event journal, so this start does not use the journal; all fields continue from "
+                "the last whole state; if systemd stopped the daemon, set a higher MemoryMax or "
                 "TimeoutStartSec for the service",
                 MAX_REPLAYS,
             )

@@ -218,7 +218,7 @@ def test_a_journal_with_which_five_starts_end_is_not_used_again(
         later = Life(timed, FileStore(tmp_path, "k"))
     assert values(later) == (None, 0)
     assert later.controller.used > life.controller.used
-    assert said(caplog, "stopped in each of its last 5 starts while it read the event")
+    assert said(caplog, "stopped in each of its last 5 starts while it read the event journal")
     read(later, 0.2)
     timed.move(PERIOD)
     later.checkpoints.service(timed.elapsed())

@@ -1,4 +1,4 @@
-"""Arm spaces: the places and the prior of the arms, in one interface for sensors and boxes."""
+"""Arm spaces: one interface for the arms of sensor fields and of boxes, with their prior."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -17,7 +17,8 @@ Field = SensorField | BoxField
 class ArmSpace(Protocol):
     """Protocol of an arm space: the places of a field's arms, and the prior covariance of places.
 
-    A place is an array of d numbers. The candidates are the M places whose scores are compared.
+    A place is an array of d numbers. The candidates are M places. A search for the best arm
+    compares the scores of the candidates first.
     """
 
     candidates: Array  # (M, d) places that are compared with each other
@@ -28,7 +29,7 @@ class ArmSpace(Protocol):
         ...
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the arm space's prior covariance (p, q) of places P (p, d) and Q (q, d)."""
+        """Return the prior covariance (p, q) of places of an arm space, P (p, d) and Q (q, d)."""
         ...
 
     def variance(self, P: Array) -> Array:
@@ -61,19 +62,19 @@ class SensorSpace:
         return np.array([float(arm)])
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance (p, q) of the sensors `P` and `Q` in the arm space."""
+        """Return the prior covariance (p, q) of sensors with the indices P (p, 1) and Q (q, 1)."""
         return self._kernel[P.astype(np.intp), Q[:, 0].astype(np.intp)]
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variances (p,) of the sensors `P` in the arm space."""
+        """Return the prior variances (p,) of sensors with the indices P (p, 1)."""
         return self.prior[P[:, 0].astype(np.intp)]
 
     def candidate(self, arm: int) -> int:
-        """Return `arm`: in this arm space, candidate i is the sensor with the index i."""
+        """Return `arm`: in the arm space of sensors, candidate i is the sensor with the index i."""
         return arm
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> int:
-        """Return the arm `index`: in this arm space, the best candidate is the best arm."""
+        """Return `index`: in the arm space of sensors, the best candidate is the best arm."""
         return index
 
 
@@ -91,15 +92,15 @@ class BoxSpace:
         return np.array(arm, np.float64)
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance (p, q) of the points P (p, d) and Q (q, d) of the box."""
+        """Return the prior covariance (p, q) of points of a box, P (p, d) and Q (q, d)."""
         return self.kernel(P, Q)
 
     def variance(self, P: Array) -> Array:
-        """Return the prior variances (p,), which are equal at all places of the box's arm space."""
+        """Return the prior variances (p,) of points of a box; all of them are equal."""
         return np.full(len(P), self.kernel.variance)
 
     def candidate(self, arm: Point) -> None:
-        """Return None instead of an index: most points of a box's arm space are not candidates."""
+        """Return None instead of an index: most points of a box are not among its candidates."""
         return None  # noqa: RET501 - the protocol requires a value
 
     def best(self, index: int, score: Callable[[Array], Array], scores: Array) -> Point:

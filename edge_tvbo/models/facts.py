@@ -4,7 +4,7 @@ import msgspec
 
 
 class LowRankApproximation(msgspec.Struct, frozen=True):
-    """A low-rank approximation of the posterior of many sensors, as a fact for explanations."""
+    """A fact for explanations: the posterior of many sensors is a low-rank approximation."""
 
     components: int
     sensors: int
@@ -12,7 +12,7 @@ class LowRankApproximation(msgspec.Struct, frozen=True):
 
 
 class FactorApproximation(msgspec.Struct, frozen=True):
-    """Factors that approximate very many sensors' correlations, as a fact for explanations."""
+    """A fact for explanations: few factors approximate the correlations of very many sensors."""
 
     factors: int
     sensors: int
@@ -20,7 +20,7 @@ class FactorApproximation(msgspec.Struct, frozen=True):
 
 
 class LikeliestModel(msgspec.Struct, frozen=True):
-    """The model with the largest weight in a mixture of models, as a fact for explanations."""
+    """A fact for explanations: the model with the largest weight in a mixture of models."""
 
     weight: float  # 0 to 1
     epsilon: float | None  # ε of TV; 0 for the static model; None with momentum
@@ -47,7 +47,7 @@ class LearnedVariation(msgspec.Struct, frozen=True):
 
 
 class RateOfChange(msgspec.Struct, frozen=True):
-    """The estimated rate of change of a field, as a fact for explanations.
+    """A fact for explanations: the estimated rate of change of a field.
 
     The rate of change is ε of [B16]: the share of the field's variance that is replaced by new
     variance in each interval.
@@ -67,13 +67,13 @@ Fact = (
 
 
 class PolledInTurn(msgspec.Struct, frozen=True):
-    """A reason for a selection: to detect changes, each sensor is selected in turn."""
+    """The reason for a selection: to detect changes, all sensors are selected in turn."""
 
     every: int  # number of intervals in which each sensor is selected once
 
 
 class LeastKnown(msgspec.Struct, frozen=True):
-    """A reason for a selection at the start: the sensor has the largest standard deviation."""
+    """The reason for a selection at the start: of all sensors, least is known about this one."""
 
 
 Turn = PolledInTurn | LeastKnown  # why a sensor was selected in turn, and not by its bound

@@ -269,7 +269,7 @@ class SensorField:
         return np.asarray(np.log(pole / self.scale) - np.log(shifted))
 
     def bounds(self, farthest: float) -> tuple[float, float]:
-        """Return the lowest and the highest reading within a distance from the model value 0.
+        """Return the lowest and the highest reading whose model value is within ±`farthest`.
 
         On a log scale, the lowest reading is always -`log1p_scale`, which is below 0. The reason: a
         reading slightly below 0 can be a measurement error, and must be within the bounds.
@@ -277,7 +277,7 @@ class SensorField:
         Parameters
         ----------
         farthest : float
-            The largest distance from 0, in model units.
+            The largest absolute model value, in model units.
 
         Returns
         -------
@@ -333,7 +333,7 @@ def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField
 
 
 def _like(given: Number, result: Array) -> Number:
-    """Return the converted readings, `result`, in the type of the input `given`."""
+    """Return `result`, which was computed from `given`; as a float unless `given` is an array."""
     return result if isinstance(given, np.ndarray) else float(result)
 
 
@@ -416,7 +416,7 @@ def _checked_covariance(kernel: ArrayLike, M: int) -> Array:
 
 
 def _overwrite_with_factor(A: Array) -> bool:
-    """Return whether a field's covariance `A` is positive definite, and overwrite part of `A`.
+    """Return True if a field's covariance `A` is positive definite. Part of `A` is overwritten.
 
     The Cholesky factor is computed one block of rows after the other. `np.linalg.cholesky` would
     need memory for two more matrices, 64 MB for 2000 sensors.

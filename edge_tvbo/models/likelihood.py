@@ -147,7 +147,7 @@ class _Search(Generic[Fittable]):
         self._value, _ = log_likelihood(start, *self._data)
 
     def climb(self, start: Fittable, horizon: float) -> None:
-        """Maximise the likelihood with L-BFGS-B, from the model `start` clipped to the bounds."""
+        """Maximise the likelihood with L-BFGS-B from `start`, after moving it within the bounds."""
         minimize = optional_module("scipy.optimize", NEEDS_SCIPY, "science").minimize
         corners = [
             start.with_parameters(corner).coordinates() for corner in start.bounds(horizon).T

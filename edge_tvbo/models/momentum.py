@@ -96,7 +96,7 @@ class Momentum(FittableModel, frozen=True):
         return over_lags(self._slopes, s, t)
 
     def coordinates(self) -> Array:
-        """Return the momentum coordinates (ln(1-ε), ln(1-α/ε)); 1-α/ε is clipped at 1e-300."""
+        """Return the momentum coordinates (ln(1-ε), ln(1-α/ε)); 1-α/ε counts as at least 1e-300."""
         apart = _apart(self.epsilon, self.alpha) if self.epsilon > 0.0 else 1.0
         return np.array([math.log1p(-self.epsilon), math.log(max(apart, 1e-300))])
 
@@ -157,7 +157,10 @@ def _field_alone(time: int) -> tuple[float, float]:
 
 
 def _divided_difference(e: float, a: float, k: Array) -> Array:
-    """Return Q_k = (e^k - a^k) / (e - a) of the momentum kernel for lags `k`, (L,); 0 <= a <= e."""
+    """Return the momentum kernel's Q_k = (e^k - a^k) / (e - a) for each lag `k`, (L,).
+
+    The caller ensures 0 <= a <= e.
+    """
     return np.asarray(e ** np.where(k == 0.0, 0.0, k - 1.0) * _quotient(_apart(e, a), k))
 
 
@@ -205,5 +208,5 @@ def _series(k: Array, u: float) -> tuple[Array, Array]:
 
 
 def _apart(e: float, a: float) -> float:
-    """Return 1 - a/e to full precision, for the momentum model's e = ε and a = α; 0 if e is 0."""
+    """Return 1 - a/e to full precision, or 0 if e is 0; in the momentum model, e = ε and a = α."""
     return (e - a) / e if e > 0.0 else 0.0

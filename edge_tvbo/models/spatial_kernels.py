@@ -264,11 +264,13 @@ def _matern_by_bessel(nu: float, r: Array) -> Array:
 def _check_dimensions(d: int, others: int, scales: int) -> None:
     """Raise `ConfigError` unless places, other places and length scales agree in dimension.
 
-    Otherwise, numpy would repeat the single coordinate of one array for each coordinate of the
-    other array.
+    Without this check, numpy would repeat the single coordinate of one array for each coordinate of
+    the other array.
     """
     if d != others:
-        raise ConfigError(f"Places with {d} and {others} coordinates have no distance.")
+        raise ConfigError(
+            f"Some places have {d} coordinates, and others {others}; the numbers must be equal."
+        )
     if scales not in (1, d):
         raise ConfigError(
             f"length_scale has {scales} numbers; it can be one number, or one number for each of "

@@ -239,7 +239,7 @@ class TimeVarying(FittableModel, frozen=True):
         return over_lags(lambda k: -slope(left, k / 2)[None], s, t)
 
     def coordinates(self) -> Array:
-        """Return the coordinate of the TV temporal model, (ln ε,), clipped at ln 1e-300."""
+        """Return the coordinate of the TV temporal model, (ln ε,); ε counts as at least 1e-300."""
         return np.array([math.log(max(self.epsilon, 1e-300))])
 
     def at_coordinates(self, coordinates: Array) -> Self:

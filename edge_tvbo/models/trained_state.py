@@ -88,9 +88,9 @@ class TrainedState(msgspec.Struct, frozen=True, eq=False):
 
 
 def are_factors(factors: Array) -> bool:
-    """Return whether low-rank factors explain at most the whole variance of each sensor.
+    """Return False if low-rank factors explain more than the whole variance of a sensor.
 
-    The first factor must have the weight 1 for each sensor, as `LowRankState` says.
+    The result is also False if the first factor has another weight than 1 for a sensor.
     """
     explained = (factors[1:] ** 2).sum(axis=0)
     return bool((factors[0] == 1.0).all() and (explained <= 1.0 + ROUNDING).all())

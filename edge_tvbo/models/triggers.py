@@ -47,7 +47,7 @@ class Trigger(Protocol):
         ...
 
     def clear(self) -> None:
-        """Set the trigger's age to 0; call this after a reset of the model."""
+        """Set the trigger's count of replies to 0; call this after a reset of the model."""
         ...
 
 
@@ -58,7 +58,7 @@ class _CountingTrigger:
         self.age = 0
 
     def clear(self) -> None:
-        """Set the trigger's age to 0; call this after a reset of the model."""
+        """Set the trigger's count of replies to 0; call this after a reset of the model."""
         self.age = 0
 
     def due_times(self, after: int, t: int) -> int:

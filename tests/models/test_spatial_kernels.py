@@ -139,7 +139,7 @@ def test_invalid_length_scales_are_rejected():
 
 def test_places_and_length_scales_of_different_dimensions_are_rejected():
     """A single coordinate was repeated for each dimension; three length scales failed in numpy."""
-    with pytest.raises(ConfigError, match="Places with 2 and 1 coordinates have no distance"):
+    with pytest.raises(ConfigError, match="Some places have 2 coordinates, and others 1"):
         SpatialKernel()([[0.0, 1.0]], [[0.0]])
     with pytest.raises(ConfigError, match="length_scale has 3 numbers"):
         SpatialKernel(2.5, (1.0, 2.0, 3.0))([[0.0, 1.0]], [[1.0, 2.0]])

@@ -127,7 +127,7 @@ class RealTimePosterior(Posterior, Protocol):
 
 
 class FiniteArmsMixin:
-    """Mixin for posteriors of finitely many arms; predicts from `mean` and `variance`."""
+    """Mixin for posteriors of finitely many arms; `mean` and `variance` are the predictions."""
 
     mean: Array
     variance: Array
@@ -148,12 +148,12 @@ class FiniteArmsMixin:
         return mean, std
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return an empty tuple, for posteriors that have no approximation to explain."""
+        """Return an empty tuple of facts: the posterior has no approximation to explain."""
         return ()
 
 
 class CandidatesMixin:
-    """Mixin for posteriors that can predict any place of an arm space; predicts by `_predict`.
+    """Mixin for posteriors whose method `_predict` predicts any place of an arm space.
 
     `mean` and `variance` are those of the candidates. In a box, points between the candidates are
     searched, too.
@@ -200,7 +200,7 @@ class CandidatesMixin:
         return self.mean.copy(), np.sqrt(self.variance)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return an empty tuple, because the posterior of the held readings is exact."""
+        """Return an empty tuple of facts, because this posterior is exact for the held readings."""
         return ()
 
     @abstractmethod

@@ -36,7 +36,7 @@ class ComponentCovariance(Protocol):
         """Fill `mean` and `variance`, (M,), from the mean m and the component covariance.
 
         The results are the moments of the sensors' values. The value of a sensor is the sum of its
-        components, each multiplied by its entry of `load`.
+        components, where component k is multiplied by `load[k]`.
         """
         ...
 
@@ -62,11 +62,11 @@ class ComponentCovariance(Protocol):
         ...
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return a dict of the arrays in a snapshot of the component covariance."""
+        """Return the arrays that a snapshot of the component covariance contains, by name."""
         ...
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return a dict of zero arrays with the shapes of a snapshot's component covariance.
+        """Return zero arrays of the shapes that a snapshot of the component covariance has.
 
         `state` is the state in the snapshot. `sensors` is the number of sensors in the snapshot,
         and each of these sensors has `components` components.
@@ -74,7 +74,7 @@ class ComponentCovariance(Protocol):
         ...
 
     def check(self, state: State) -> None:
-        """Raise `SnapshotError` unless `state` holds a possible component covariance."""
+        """Raise `SnapshotError` unless `state` holds a valid component covariance."""
         ...
 
     def follow_arrays(self) -> None:
@@ -144,33 +144,36 @@ class DenseCovariance:
         self._P[:] = (both + both.T) / 2
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Fill `mean` and `variance` of the sensors' values from m and the dense covariance."""
+        """Fill the sensors' `mean` and `variance` from m, the state's mean, and its covariance."""
         structural.moments(m, self._P, load, mean, variance)
 
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update m and the dense covariance; return the reading's squared standardised error."""
+        """Update the mean m of the state and the dense covariance with a reading.
+
+        Return the squared standardised error of the reading.
+        """
         return structural.condition(
             m, self._P, load, arm, y, noise_variance, square, self._workspace
         )
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance m and the dense covariance by one step in time."""
+        """Advance the mean m of the state, and the dense covariance, by one step in time."""
         table = self._table
         inject = table.variance * (1.0 - retain**2)
         structural.evolve(m, self._P, retain, inject, table.common, self._correlation)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return an empty tuple, because the dense covariance is exact."""
+        """Return an empty tuple of facts, because the dense covariance is exact."""
         return ()
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return a dict of the arrays in a snapshot of the dense covariance."""
+        """Return the arrays that a snapshot of the dense covariance contains, by name."""
         return {"covariance": self._P}
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return a dict of zero arrays with the shapes of a snapshot's dense covariance."""
+        """Return zero arrays of the shapes that a snapshot of the dense covariance has."""
         size = components * sensors
         return {"covariance": np.zeros((size, size))}
 

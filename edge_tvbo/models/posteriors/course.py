@@ -65,7 +65,7 @@ class CoursePosterior(FiniteArmsMixin):
         self._refresh()
 
     def set_time(self, at: float | None) -> None:
-        """Set the course's time: the start of the current interval, in s since 1970, UTC.
+        """Set the course posterior's time: the start of the interval, in s since 1970, UTC.
 
         None means that the time is unknown; the mean of the course is used until the next call.
         """

@@ -199,9 +199,9 @@ class FittedPrunedPosterior(PrunedPosterior):
 
 
 class _FittedSpace(BoxSpace):
-    """The arm space of the pruned posterior's box, whose kernel can change."""
+    """The arm space of a box, for the pruned posterior: each fit replaces its kernel."""
 
     def use(self, kernel: SpatialKernel) -> None:
-        """Use a newly fitted kernel for the whole box of the pruned posterior."""
+        """Replace the kernel of the pruned posterior's arm space by a newly fitted kernel."""
         self.kernel = kernel
         self.prior = self.variance(self.candidates)

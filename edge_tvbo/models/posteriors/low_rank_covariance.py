@@ -105,18 +105,21 @@ class LowRankCovariance:
         self._X[:] = (U @ flat).T.reshape(n, n, M)
 
     def low_rank_state(self) -> LowRankState:
-        """Return the low-rank covariance in the form in which a `TrainedState` contains it."""
+        """Return the low-rank covariance as a `LowRankState`, for a `TrainedState`."""
         X, T = (np.ascontiguousarray(array.transpose(2, 0, 1)) for array in (self._X, self._T))
         return LowRankState(self._G, self._Z, cross=T, covariance=X)
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Fill `mean` and `variance` of the sensors' values from m and the low-rank covariance."""
+        """Fill the sensors' `mean` and `variance` from m, the state's mean, and the covariance."""
         low_rank_structural.moments(m, self._X, load, mean, variance)
 
     def condition(
         self, m: Array, load: Array, arm: int, y: float, noise_variance: float, square: float
     ) -> float:
-        """Update m and the low-rank covariance; return the reading's squared standardised error."""
+        """Update the mean m of the state and the low-rank covariance with a reading.
+
+        Return the squared standardised error of the reading.
+        """
         return low_rank_structural.condition(
             m,
             self._Z,
@@ -133,7 +136,7 @@ class LowRankCovariance:
         )
 
     def evolve(self, m: Array, retain: Array) -> None:
-        """Advance m and the low-rank covariance by one step in time."""
+        """Advance the mean m of the state, and the low-rank covariance, by one step in time."""
         new = (1.0 - retain**2)[:, None]
         low_rank_structural.evolve(
             m,
@@ -153,7 +156,7 @@ class LowRankCovariance:
         return (FactorApproximation(R - 1, M, self._error),)
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return a dict of the arrays in a snapshot of the low-rank covariance."""
+        """Return the arrays that a snapshot of the low-rank covariance contains, by name."""
         return {
             "factors": self._G,
             "factor_covariance": self._Z,
@@ -163,7 +166,7 @@ class LowRankCovariance:
         }
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:
-        """Return a dict of zero arrays with the shapes of a snapshot's low-rank covariance.
+        """Return zero arrays of the shapes that a snapshot of the low-rank covariance has.
 
         The number of factors is taken from `state`.
         """

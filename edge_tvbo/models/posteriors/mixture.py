@@ -38,7 +38,7 @@ MIN_LOG_WEIGHT = -30.0  # relative to the best model; a model could not recover 
 
 
 class Member(NamedTuple):
-    """One state-space model of the mixture's bank."""
+    """One of the state-space models that a mixture weights."""
 
     snapshot_name: str
     epsilon: float | None = None  # ε of TV; 0 is the static model with the event trigger
@@ -212,7 +212,7 @@ class MixturePosterior(FiniteArmsMixin):
         self._mix()
 
     def hallucinate(self, arm: int, y: float) -> None:
-        """Update the models of the mixture as for a reply y of `arm`; change no weight."""
+        """Update the models of the mixture as if `arm` had replied y, but keep their weights."""
         self._condition(arm, y)
         self._mix()
 
@@ -237,9 +237,8 @@ class MixturePosterior(FiniteArmsMixin):
     def skip(self, intervals: int) -> None:
         """Advance all models of the mixture by several intervals without readings, at once.
 
-        The prior of each model does not change with time. After all these intervals, a part of the
-        prior covariance remains. The covariance of the added noise is the prior covariance minus
-        this part.
+        The models have stationary priors. Therefore the noise that the intervals add has this
+        covariance: the prior covariance, minus the part of it that remains after the intervals.
         """
         retain, A = self._retain**intervals, np.linalg.matrix_power(self._A, intervals)
         Q = self._P - A @ self._P @ A.transpose(0, 2, 1)

@@ -91,7 +91,7 @@ class RegressionPosterior(CandidatesMixin):
     def observe(self, arm: Arm, y: float) -> None:
         """Add a reading of `arm` to the regression posterior; a full window first drops a reading.
 
-        The caller checks `arm`, as policies do.
+        This method does not check `arm`. Policies check it before the call.
         """
         place = self._space.place(arm)
         if self.observations == len(self._y):

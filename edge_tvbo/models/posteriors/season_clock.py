@@ -41,7 +41,7 @@ class SeasonClock:
             self.at, self.waited, self.unset_time = at, 0, 0.0
 
     def phase(self, period: float) -> float:
-        """Return the share of a season that has passed; -1 if its `period` or the time is unset."""
+        """Return the share of a season that has passed; -1 if `period` is 0 or no time is known."""
         return phase_of(self.at + self.elapsed, period) if self.has_time else -1.0
 
     def counters(self) -> State:

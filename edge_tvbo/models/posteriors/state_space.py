@@ -91,11 +91,11 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
         self._load(state)
 
     def _counters(self) -> State:
-        """Return a dict of numbers that a subclass adds to a state-space posterior's snapshot."""
+        """Return the numbers, by name, that a subclass adds to a state-space snapshot."""
         return {}
 
     def _stored_arrays(self) -> dict[str, AnyArray]:
-        """Return a dict of the arrays in a state-space posterior's snapshot."""
+        """Return the arrays that a snapshot of a state-space posterior contains, by name."""
         return self._arrays()
 
     def _checked_arrays(self, state: State) -> State:
@@ -120,7 +120,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
 
     @abstractmethod
     def _arrays(self) -> dict[str, AnyArray]:
-        """Return a dict of a state-space posterior's arrays."""
+        """Return the arrays of a state-space posterior, by name."""
 
     @abstractmethod
     def _kind(self) -> str:
@@ -128,7 +128,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
 
 
 class KalmanBase(StateSpaceBase):
-    """Base class of the posteriors of fixed size; their time can be any number of intervals."""
+    """Base class of posteriors of fixed size, which can advance by fractions of an interval."""
 
     def advance(self) -> None:
         """Advance the state-space posterior by one interval."""
@@ -146,7 +146,7 @@ class KalmanBase(StateSpaceBase):
 
     @abstractmethod
     def _evolve(self, retain: float, inject: float) -> None:
-        """Advance the state, and the scale of its prior, by a step with the two factors."""
+        """Advance the state and its prior's scale; `retain` and `inject` are as in `Transition`."""
 
 
 class StateSpacePosterior(KalmanBase):
@@ -203,5 +203,5 @@ class StateSpacePosterior(KalmanBase):
 
 
 def _diagonal(C: Array) -> Array:
-    """Return the diagonal of a state-space covariance as a view, which changes with `C`."""
+    """Return the diagonal of the state-space covariance `C` as a view: it changes with `C`."""
     return C.reshape(-1)[:: len(C) + 1]

@@ -159,7 +159,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self._refresh()
 
     def hallucinate(self, arm: int, y: float) -> None:
-        """Update the structural state as for a reply y of `arm`; learn no variation from y."""
+        """Update the structural state as if `arm` had replied y; learn no variation from y."""
         self._condition(arm, y)
         self._refresh()
 
@@ -202,8 +202,9 @@ class StructuralPosterior(FiniteArmsMixin):
 
         The first fact is a `SeasonAndRates`: the season, the time constants of the components
         `fast` and `slow`, and the number of training rows. If there are readings, a
-        `LearnedVariation` follows. For a trained model, it follows only if the variation has
-        clearly changed. If the posterior is approximate, the last fact describes the approximation.
+        `LearnedVariation` follows. For a trained model, the `LearnedVariation` is left out unless
+        the variation has clearly changed. If the posterior is approximate, the last fact describes
+        the approximation.
         """
         components, rows = self._model.components, self._model.rows
         period = self._model.period if self._clock.has_time else 0.0
@@ -252,7 +253,7 @@ class StructuralPosterior(FiniteArmsMixin):
         Return the indices of these sensors in this field. Load nothing and return an empty list in
         these cases:
 
-        - There is no such sensor.
+        - The snapshot and this field have no sensor in common.
         - The snapshot differs from this field in its model units or in its number of training rows.
 
         Raises `SnapshotError` in these cases:
@@ -307,11 +308,11 @@ class StructuralPosterior(FiniteArmsMixin):
         return self._clock.phase(self._model.season_period)
 
     def _bin(self) -> int:
-        """Return which part of the season the current time is in, as an index."""
+        """Return the index of the part of the season that contains the current time."""
         return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:
-        """Return the structural course at this time, (M,), or its mean if the time is unknown."""
+        """Return each sensor's course at this time, (M,); its mean if the time is unknown."""
         course, phase = self._model.course, self._clock.phase(self._model.period)
         if phase < 0.0:
             return self._mean_course
@@ -350,7 +351,7 @@ class StructuralPosterior(FiniteArmsMixin):
         self.variation.check(state)
 
     def _load_rest(self, state: State) -> None:
-        """Load the structural posterior's numbers and its variation from a checked state."""
+        """Load the structural posterior's numbers and learned variation from a checked state."""
         self.observations, self._seen = state["observations"], float(state["seen"])
         self._clock.load(state)
         self.variation.restore(state)

@@ -1,8 +1,7 @@
-"""Two-component posterior: exact for fields with momentum and for fields in transition.
+"""Two-component posterior: exact for the models MTV (momentum) and TTV (transition).
 
-The temporal models of both kinds of fields are linear-Gaussian state spaces of twice the field's
-size ([M24] chapters 8 and 9). Therefore the time to compute an interval does not depend on
-the length of the history.
+Both models are linear-Gaussian state spaces of twice the field's size ([M24] chapters 8 and 9).
+Therefore the time to compute an interval does not depend on the length of the history.
 """
 
 from math import sqrt
@@ -81,9 +80,8 @@ class TwoComponentPosterior(FiniteArmsMixin):
     def skip(self, intervals: int) -> None:
         """Advance the two-component posterior by several intervals without readings, at once.
 
-        The prior of the components does not change with time. After all these intervals, a part of
-        the prior covariance remains. The covariance of the added noise is the prior covariance
-        minus this part.
+        The components have a stationary prior. Therefore the noise that the intervals add has this
+        covariance: the prior covariance, minus the part of it that remains after the intervals.
         """
         self._time += intervals
         matrix = np.linalg.matrix_power(self._transition.matrix, intervals)

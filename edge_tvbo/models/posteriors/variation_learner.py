@@ -132,7 +132,7 @@ class VariationLearner:
         return (most, least) if liveliness[most] >= CLEAR_RATIO * liveliness[least] else None
 
     def numbers(self) -> State:
-        """Return a dict of the numbers in a snapshot of the variation learner."""
+        """Return the numbers that a snapshot of the variation learner contains, by name."""
         return {
             "scale": self.scale,
             "weight": self._weight,
@@ -140,7 +140,7 @@ class VariationLearner:
         }
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return a dict of the arrays in a snapshot of the variation learner."""
+        """Return the arrays that a snapshot of the variation learner contains, by name."""
         return {"liveliness": self.liveliness, "squares": self._squares, "counts": self._counts}
 
     def check(self, state: State) -> None:

@@ -1,4 +1,4 @@
-"""Checks of the arguments of the methods of all policies."""
+"""Checks of arguments, which the methods of all policies use."""
 
 import sys
 from math import isfinite
@@ -45,7 +45,7 @@ def check_step(dt: float) -> None:
 
 
 def counts_intervals(policy: str, dt: float) -> ValueError:
-    """Return the error for a policy that cannot advance by `dt`, because `dt` must be 1."""
+    """Return the error for a `dt` other than 1, for a policy that counts whole intervals."""
     return ValueError(
         f"dt is {dt}; {policy} counts intervals on this field, so dt must be 1. "
         "docs/continuous.md lists the policies that accept other lengths."
@@ -92,7 +92,7 @@ def checked_duration(seconds: float) -> float:
 def checked_reading(field: Field, arm: Arm, y: float) -> tuple[Arm, float]:
     """Return the arguments `arm` and `y` of `observe` with the types that compiled functions take.
 
-    Raises `ValueError` if `y` is not finite or outside ±`MAX_READING`, or as `checked_arm` does.
+    Raises `ValueError` if `arm` is invalid, or if `y` is not finite or outside ±`MAX_READING`.
     """
     if not is_finite(y):
         raise ValueError(f"the reading of arm {arm} is {y}; it must be finite")
@@ -122,7 +122,7 @@ def checked_arm(field: Field, arm: Arm) -> Arm:
 
 
 def is_finite(y: float) -> bool:
-    """Return whether the reading `y` is finite, and not an int beyond the range of floats."""
+    """Return True if the reading `y` is a finite float, or an int in the range of floats."""
     try:
         return isfinite(y)
     except OverflowError:

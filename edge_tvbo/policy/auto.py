@@ -65,7 +65,7 @@ def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
 
 
 class LearningPosterior(SkippingPosterior, Protocol):
-    """A posterior that the policy `auto` can use."""
+    """Protocol of the posteriors that the policy `auto` can use."""
 
     @property
     def in_first_half_day(self) -> bool:
@@ -88,7 +88,7 @@ class LearningPosterior(SkippingPosterior, Protocol):
         ...
 
     def hallucinate(self, arm: int, y: float) -> None:
-        """Update `auto`'s mean and variance as for a reply y of `arm`; change no parameter."""
+        """Update `auto`'s mean and variance as if `arm` had replied y; keep all parameters."""
         ...
 
     def restore_sensors(self, blob: bytes) -> list[int]:
@@ -182,8 +182,8 @@ class AutoPolicy(SkippingUpperConfidence):
     def restore_sensors(self, blob: bytes) -> int:
         """Load this field's sensors from a snapshot of `auto`; return how many were loaded.
 
-        If any were loaded, the number of ended intervals is loaded, too, because the width of the
-        bound can depend on this number.
+        If any sensor was loaded, the number of ended intervals is loaded, too, because the width of
+        the bound can depend on this number.
         """
         state = decode_snapshot(self.name, None, blob)
         read, time = self._read_in(state), read_count(state, "time")
@@ -245,8 +245,9 @@ class AutoPolicy(SkippingUpperConfidence):
     def _read_in(self, state: State) -> Mask:
         """Return the mask of the sensors that were read, (M,), from a state of `auto`.
 
-        The state lists the sensors that were never read. If the list is missing, all sensors count
-        as read. No list is stored if all sensors were read, nor in some snapshots of old versions.
+        The state can contain a list of the sensors that were never read. Without the list, all
+        sensors count as read: the list is left out if all sensors were read, and in some snapshots
+        of old versions.
         """
         unread = read_names(state, "unread") if "unread" in state else []
         return np.array([sensor not in unread for sensor in self._sensors])

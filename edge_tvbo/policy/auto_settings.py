@@ -39,8 +39,8 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
         Literal["learned"] | None,
         Meta(
             description='Set "learned" if the policy has to learn the length scale from the '
-            "readings. The policy then needs sensor positions, and accepts at most 500 sensors. Of "
-            "a trained model, the policy then uses the variance, but not the kernel or the course."
+            "readings. The policy then needs sensor positions, and accepts at most 500 sensors. "
+            "It uses the variance of a trained model, but not the kernel and course of the model."
         ),
     ] = None
     beta: Annotated[
@@ -53,11 +53,14 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
 
     @property
     def learns_length_scale(self) -> bool:
-        """Whether `auto` learns the length scale, and uses only the variance of the kernel."""
+        """Whether `auto` learns the length scale.
+
+        In this case, `auto` uses the variance of the kernel, and ignores the rest of the kernel.
+        """
         return self.length_scale is not None
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield `delta_b` if `auto` has a structural model, which has no event trigger."""
+        """Yield `delta_b` as unused if `auto` has a structural model: it has no event trigger."""
         if self.length_scale is None:
             yield UnusedParameter("delta_b", 'length_scale is not "learned"')
 

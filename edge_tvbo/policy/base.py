@@ -192,7 +192,7 @@ class Policy(Protocol):
         ...
 
     def reset(self) -> None:
-        """Reset the model of any policy: discard all readings, but keep the time.
+        """Reset the policy's model: discard all readings, but keep the time.
 
         The event trigger resets the model in the same way.
         """

@@ -77,7 +77,7 @@ def _drawn_arm(seed: int, M: int, t: int, arms: Indices) -> int:
 
 
 def _static_arm(fixed: int, M: int, t: int, arms: Indices) -> int:
-    """Return the arm that `static` selects: number `fixed`, or the next number in `arms`."""
+    """Return the arm of `static`: number `fixed` or, if it is not in `arms`, the next arm."""
     return _next_arm(fixed, arms, M)
 
 

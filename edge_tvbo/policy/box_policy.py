@@ -38,7 +38,7 @@ class BoxPolicy:
     field : BoxField
         The box of this policy.
     warn_of_dropped_readings : bool
-        Whether a full window causes a warning.
+        Whether a warning is issued when the model begins to drop readings.
     """
 
     def __init__(self, policy: Policy, field: BoxField, *, warn_of_dropped_readings: bool) -> None:
@@ -71,7 +71,8 @@ class BoxPolicy:
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
         """Return up to `k` different points of the box to read in the current interval.
 
-        Only the first point can lie between the candidates; the other points are candidates.
+        The first point can be any point of the box. The other points are candidates of the box,
+        which are fixed Sobol points.
         """
         choices = self._policy.select_many(k, eligible)
         self._selected = tuple(choice.arm for choice in choices)
@@ -203,7 +204,8 @@ class BoxPolicy:
 def in_field_units(policy: Policy, window: int | None) -> Policy:
     """Return a policy on a box as a `BoxPolicy`; return any other policy unchanged.
 
-    `window` is the value that the caller set. If it is None, a full window causes a warning.
+    `window` is the largest number of readings that the caller allowed. If the caller set no number
+    (None), the `BoxPolicy` warns when the model begins to drop readings.
     """
     if not isinstance(policy.field, BoxField):
         return policy

@@ -53,7 +53,7 @@ class GlrGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="glr-gp-uc
     beta: Beta = DEFAULT_BETA
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield `delta` if `test_window` is 1: GLR-GP-UCB then never detects a change."""
+        """Yield `delta` as unused if `test_window` is 1: GLR-GP-UCB then never detects a change."""
         if self.test_window == 1:
             yield UnusedParameter(
                 "delta", "no change is detected if test_window is 1; the test needs 2 readings"

@@ -145,7 +145,7 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
             )
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield `noise_cap` if ET-GP-UCB is always reset before the noise margin stops growing."""
+        """Yield `noise_cap` as unused if ET-GP-UCB is reset after `noise_cap` replies or fewer."""
         cap, last = self.noise_cap, self.n_upper
         if cap is not None and last is not None and cap >= last:
             yield UnusedParameter("noise_cap", f"the model is reset after n_upper ({last}) replies")
@@ -216,7 +216,7 @@ class MtvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="mtv-gp-uc
             yield Conflict("alpha", f"is {self.alpha}; allowed: at most epsilon ({self.epsilon})")
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield `alpha` if MTV-GP-UCB fits both `epsilon` and `alpha` to the readings."""
+        """Yield `alpha` as unused if MTV-GP-UCB fits `epsilon` and `alpha` to the readings."""
         if self.epsilon == "fitted":
             yield UnusedParameter("alpha", 'epsilon is "fitted", so alpha is fitted too')
 
@@ -283,7 +283,7 @@ class WDboSettings(PolicySettings, frozen=True, kw_only=True, tag="w-dbo"):
     beta: Beta = DEFAULT_BETA
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield `alpha` if `epsilon` is 0, because `alpha` then has no effect.
+        """Yield `alpha` as unused if `epsilon` is 0, because `alpha` then has no effect.
 
         In this case, W-DBO assumes a constant field, in which no reading becomes stale.
         """

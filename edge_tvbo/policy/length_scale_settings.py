@@ -94,7 +94,7 @@ RegressionBeta = Annotated[
 
 
 def _of_agnostic_width(beta: BetaValue | None, *more: str) -> Iterator[UnusedParameter]:
-    """Yield the parameters that only the agnostic width uses, if `beta` is set.
+    """If `beta` is set, yield the parameters that only the agnostic width uses, as unused.
 
     A policy with a `beta` does not use the agnostic width. Then `bound`, `delta` and the parameters
     named in `more` have no effect.
@@ -104,7 +104,7 @@ def _of_agnostic_width(beta: BetaValue | None, *more: str) -> Iterator[UnusedPar
 
 
 class LengthScaleSettings(PolicySettings, frozen=True, kw_only=True):
-    """The parameters of every policy that learns the length scale."""
+    """The parameters that all policies which learn the length scale have in common."""
 
     needs_positions: ClassVar[bool] = True
 
@@ -117,14 +117,14 @@ class LengthScaleSettings(PolicySettings, frozen=True, kw_only=True):
 
 
 class CandidateSettings(LengthScaleSettings, frozen=True, kw_only=True):
-    """The parameters of every policy whose candidate length scales become shorter with time."""
+    """The common parameters of the policies whose length scales become shorter with time."""
 
     growth: GrowthExponent = 0.5
     ratio: Ratio = None
 
 
 class FitSettings(LengthScaleSettings, frozen=True, kw_only=True):
-    """The parameters of every policy that fits the length scale to the readings."""
+    """The common parameters of the policies that fit the length scale to the readings."""
 
     length_scale: FirstLengthScale = None
 

@@ -71,7 +71,7 @@ class RegretRate:
         self._gains = np.array([information(kernel, design, ridge) for ridge in ridges])
 
     def __call__(self, t: int) -> float:
-        """Return the regret rate ρ(t) of MASTER for t = 1, 2, ..."""
+        """Return ρ(t), the bound of MASTER on the mean regret of t = 1, 2, ... intervals."""
         gain = float(np.interp(t, self._times, self._gains))
         return max(sqrt(self._scale * gain / t), 1.0 / sqrt(t))
 
@@ -169,7 +169,7 @@ class Master(UpperConfidence):
         self._posterior = self._instances[self._order]
 
     def _exists(self, m: int) -> bool:
-        """Return whether MASTER has an instance of order `m` in this interval (procedure 1)."""
+        """Return whether MASTER has an instance of 2^`m` intervals now (its procedure 1)."""
         if m == self._orders:
             return True
         began = self._began + ((self._time - self._began) >> m << m)

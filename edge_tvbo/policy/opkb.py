@@ -194,14 +194,14 @@ class Opkb(BanditPolicy):
         return self._block
 
     def _is_replayed(self, order: int) -> bool:
-        """Return whether ADA-OPKB's current part of length E 2^`order` is a replay."""
+        """Return whether the current interval is in a replay of the block `order` of ADA-OPKB."""
         part = (self._time - self._block_began) // self._length(order)
         began = self._block_began + part * self._length(order)
         chance = sqrt(2.0 ** (order - self._block))
         return uniform(self._seed, -1 - (began * MAX_ORDERS + order)) < chance
 
     def _orders_ending(self) -> list[int]:
-        """Return the order of each replay of ADA-OPKB that ends with the current interval."""
+        """Return the order j of each replay (of block j) that ADA-OPKB ends in this interval."""
         end = self._time + 1 - self._block_began
         return [
             order
@@ -224,7 +224,7 @@ class Opkb(BanditPolicy):
         return False
 
     def _end_block(self) -> None:
-        """Estimate the gaps of all arms, and compute the design of ADA-OPKB's next block.
+        """Estimate how far each arm is below the best one; compute ADA-OPKB's next design.
 
         After the last block of the horizon, the policy resets instead.
         """

@@ -88,7 +88,7 @@ class Conflict(NamedTuple):
 
 
 class UnusedParameter(NamedTuple):
-    """A parameter that has no effect, because of the other parameters."""
+    """A parameter that has no effect, because of the values of other parameters."""
 
     parameter: str
     reason: str  # text after "because", such as "beta is set"
@@ -130,7 +130,10 @@ class PolicySettings(
 
     @property
     def learns_length_scale(self) -> bool:
-        """Whether the policy learns the length scale, and uses only the variance of the kernel."""
+        """Whether the policy learns the length scale.
+
+        Such a policy uses the variance of the kernel, and ignores the rest of the kernel.
+        """
         return self.needs_positions
 
     def conflicts(self) -> Iterator[Conflict]:

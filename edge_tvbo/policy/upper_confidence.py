@@ -104,8 +104,8 @@ class UpperConfidence:
 
         After each choice, the posterior is updated as if the chosen arm had already replied with
         its posterior mean (a hallucinated reading). The update reduces the variances (GP-BUCB,
-        Desautels, Krause & Burdick 2014; [M24] section 11.1 considers the same situation). On a
-        box, only the first point can lie between the candidates; the other points are candidates.
+        Desautels, Krause & Burdick 2014; [M24] section 11.1 considers the same situation). In a
+        box, only the first arm can be any point; the other arms are candidates of the box.
         """
         check_number_of_arms(k)
         left = eligible_mask(eligible, self._all_arms).copy()
@@ -262,7 +262,7 @@ class UpperConfidence:
 class SkippingUpperConfidence(UpperConfidence):
     """An upper-confidence policy that ends many intervals without readings at once.
 
-    The posterior must be a `SkippingPosterior`. A subclass whose `advance` does more than to end an
+    The posterior must be a `SkippingPosterior`. A subclass whose `advance` does more than end an
     interval must also extend `skip`.
     """
 

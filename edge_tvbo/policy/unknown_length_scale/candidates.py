@@ -186,11 +186,14 @@ class RegretBalancing:
 
     @property
     def candidates(self) -> tuple[Hypothesis, ...]:
-        """The candidate hypotheses that have been admitted and not eliminated."""
+        """The current candidates, each a `Hypothesis`; eliminated candidates are left out."""
         return tuple(self._hypothesis(pair) for pair in self._surviving())
 
     def replies(self) -> dict[Hypothesis, int]:
-        """Return the number of replies under each candidate; eliminated candidates are left out."""
+        """Return the number of replies of each candidate; eliminated candidates are left out.
+
+        A reply counts for the candidate that was active when the reply arrived.
+        """
         return {self._hypothesis(pair): int(self._replies[pair]) for pair in self._surviving()}
 
     def regret_bound(self, hypothesis: Hypothesis, n: int) -> float:
@@ -265,7 +268,7 @@ class RegretBalancing:
             raise SnapshotError("The snapshot's active candidate was eliminated.")
 
     def _state(self) -> bytes:
-        """Return, as bytes, what `_balance` depends on and which candidate it has chosen."""
+        """Return the candidates, their replies and the active candidate, as bytes."""
         return b"".join(
             each.tobytes() for each in (self._pairs, self._alive, self._replies, self._counts)
         )
@@ -286,7 +289,7 @@ class RegretBalancing:
         return 2.0 * self._noise_variance * log(admitted * pi**2 * t**2 / (6.0 * self._delta))
 
     def _admit_next(self, t: int) -> None:
-        """Admit the next length scale and the next norm as candidates if the growth allows it."""
+        """Admit the next length scale and the next norm as candidates if `t` is large enough."""
         scales, norms = int(self._counts[1]), int(self._counts[2])
         if scales * self._growth.step <= self._growth.log(t):
             self._counts[1] += self._admit([(scales, j) for j in range(norms)])
@@ -295,7 +298,7 @@ class RegretBalancing:
             self._counts[2] += self._admit([(i, norms) for i in range(scales)])
 
     def _admit(self, pairs: list[tuple[int, int]]) -> int:
-        """Admit all `pairs` as candidates and return 1; return 0 if there is no space for all."""
+        """Admit all `pairs` as candidates and return 1; if not all fit, admit none and return 0."""
         at = int(self._counts[0])
         if at + len(pairs) > MAX_CANDIDATES:
             return 0

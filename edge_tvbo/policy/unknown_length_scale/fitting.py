@@ -57,7 +57,7 @@ class FittingSelector:
         self._scales = np.full(scales, first.length_scale)
 
     def hypotheses(self, t: int) -> tuple[Hypothesis, ...]:
-        """Return one hypothesis for each length scale of the last fit."""
+        """Return the length scales of the last fit, each as a `Hypothesis`."""
         return tuple(Hypothesis(float(theta), self._norm) for theta in self._scales)
 
     def update(self, y: float, bonus: float) -> None:
@@ -87,7 +87,7 @@ class FittingSelector:
 
     @abstractmethod
     def _fit(self, density: LogDensity, low: float, high: float, rng: "Generator") -> None:
-        """Fit the length scales to the log `density` of ln θ, between the bounds of ln θ."""
+        """Fit the length scales θ within bounds; `density` maps ln θ to its log density."""
 
 
 class MlSelector(FittingSelector):

@@ -51,7 +51,7 @@ class LengthScaleSelector(Protocol):
         ...
 
     def advance(self, t: int) -> None:
-        """End interval t; select the posterior's length-scale hypotheses for the next interval."""
+        """End interval t, and select the length scales for the next interval."""
         ...
 
     def reset(self) -> None:
@@ -66,7 +66,7 @@ class LengthScaleSelector(Protocol):
         ...
 
     def check(self, state: dict[str, NDArray[Any]]) -> None:
-        """Raise `SnapshotError` if the arrays cannot be a state of the posterior's selector."""
+        """Raise `SnapshotError` unless the arrays are a valid state of this selector."""
         ...
 
 
@@ -289,7 +289,7 @@ class LengthScalePosterior(CandidatesMixin):
         return f"{self.selector.snapshot_key} {len(readings.y)} {readings.nu!r} {digest}"
 
     def _fit(self) -> None:
-        """Fit the posterior's regressions, one per hypothesis, unless they are up to date."""
+        """Fit one regression for each selected length scale, unless all are up to date."""
         if not self._fits:
             thetas = [hypothesis.length_scale for hypothesis in self.hypotheses]
             self._fits = [(theta, self.readings.fit(theta)) for theta in thetas]

@@ -134,7 +134,8 @@ def with_structure(
     def fitted(to: SensorField, first: int = 1, last: int = 1) -> Fitted | None:
         """Return the best fit of a structural model to the readings, in model units of `to`.
 
-        This fit is number `first` of `last` fits; `progress` is called with the steps of all fits.
+        `last` is the number of fits that are made in all, and `first` is the number of this fit.
+        `progress` is called with the steps of all fits.
         """
 
         def step(done: int, total: int) -> None:
@@ -183,7 +184,7 @@ def _log_density(field: SensorField, fit: Fitted, readings: Array) -> float:
 
 
 def with_model(field: SensorField, structure: StructuralModel | None) -> SensorField:
-    """Return a field with the same trained covariance and another structural model."""
+    """Return a copy of the trained `field` that has the structural model `structure`."""
     return SensorField(
         field.sensors,
         field.kernel,

@@ -359,8 +359,8 @@ class _Fit:
     def _score_of(self, parameters: _Parameters, series: "_Series") -> float:
         """Return the structural fit's log score over the `series`.
 
-        The score is computed by Kalman filters; the last state of each filter is stored. If
-        `series` contains only some of the series, the score is scaled up to all series.
+        The score is computed by Kalman filters; the last state of each filter is stored. If there
+        are fewer series than sensors, the score is scaled up to the number of sensors.
         """
         table = component_table(parameters.components(self._interval), self._harmonics)
         score = structural.filter_training(

@@ -120,9 +120,10 @@ class TrainingReport:
 
 
 def _kept(share: float) -> str:
-    """Return a share that an interval keeps as text; the lost share has two significant digits.
+    """Return the text of `share`, the share of a quantity that is left after an interval.
 
-    So the texts of ε and α satisfy α <= ε < 1, as `mtv-gp-ucb` requires.
+    The share that is lost, 1 - `share`, is rounded to two significant digits. Thus the texts of ε
+    and α satisfy α <= ε < 1, as `mtv-gp-ucb` requires.
     """
     return f"{1.0 - float(f'{1.0 - share:.2g}'):.12g}"
 
@@ -191,7 +192,7 @@ def held_out_coverage(
     period: float | None = None,
     observed: Mask | None = None,
 ) -> float | None:
-    """Return, for the report, the share of readings in the 90 % predictive intervals of `auto`.
+    """Return the share of readings that lie within the 90 % predictive intervals of `auto`.
 
     The structural model is fitted to the first three quarters of the rows. In each row of the last
     quarter, `auto` selects one reading, and only this reading counts. `modelled` holds the training

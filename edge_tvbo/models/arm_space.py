@@ -1,4 +1,4 @@
-"""Arm spaces: one interface for the arms of sensor fields and of boxes, with their prior."""
+"""Arm spaces: one interface for the arms of a field, sensors or points of a box."""
 
 from collections.abc import Callable
 from typing import Any, Protocol

@@ -104,7 +104,7 @@ def _of_agnostic_width(beta: BetaValue | None, *more: str) -> Iterator[UnusedPar
 
 
 class LengthScaleSettings(PolicySettings, frozen=True, kw_only=True):
-    """The parameters that all policies which learn the length scale have in common."""
+    """The common parameters of the policies that learn the length scale."""
 
     needs_positions: ClassVar[bool] = True
 

@@ -182,6 +182,6 @@ def _chance_and_power(amplitudes: NDArray[np.complex128], cycles: int) -> tuple[
 
 
 def _smoothed(course: Array, shares: Array) -> Array:
-    """Return a course (P, M) with each harmonic multiplied by its share."""
+    """Return a course (P, M) whose harmonics are multiplied by the `shares`."""
     shrunk = np.fft.rfft(course, axis=0) * shares[:, None]
     return np.asarray(np.fft.irfft(shrunk, len(course), axis=0))

@@ -312,7 +312,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return part_of(self._phase(), LIVELINESS_BINS)
 
     def _course(self) -> Array:
-        """Return each sensor's course at this time, (M,); its mean if the time is unknown."""
+        """Return each sensor's course now, (M,); the mean of the course if no time is known."""
         course, phase = self._model.course, self._clock.phase(self._model.period)
         if phase < 0.0:
             return self._mean_course

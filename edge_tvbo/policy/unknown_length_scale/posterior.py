@@ -246,7 +246,7 @@ class LengthScalePosterior(CandidatesMixin):
         self._invalidate()
 
     def advance(self) -> None:
-        """End the length scale posterior's interval: its selector selects new length scales."""
+        """End the interval of the length scale posterior, and select new length scales."""
         self.selector.advance(self._time + 1)
         self._time += 1
         self._invalidate()

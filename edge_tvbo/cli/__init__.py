@@ -55,14 +55,17 @@ ALIASES = {"nodes": "simulate", "warm": "precompile"}  # old names, which --help
 
 
 class Commands(click.Group):
-    """Group of all commands of edge-tvbo; it prints the error of a failed command, and exits."""
+    """Group of all commands of edge-tvbo.
+
+    If a command fails with an expected error, the group prints the error, and exits.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands of edge-tvbo."""
         return list(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of edge-tvbo that has, or had, the name `cmd_name`; otherwise None."""
+        """Return the command with the present or former name `cmd_name`; None if there is none."""
         cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in MODULES:
             return None
@@ -141,8 +144,9 @@ def main() -> None:
 def _replace_closed_streams() -> None:
     """Open the null device in place of each standard stream that the caller has closed.
 
-    The device takes the file descriptor of the stream. Otherwise the next file or socket that a
-    command opens would take this descriptor, and receive the messages of C libraries.
+    The null device gets the file descriptor of the closed stream. Otherwise the next file or socket
+    that a command opens would get this descriptor, and messages that C libraries write to the
+    closed stream would go to this file or socket.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # after <&-, >&- or 2>&-

@@ -28,8 +28,8 @@ def backtest_of(
 ) -> "Backtest":
     """Return the backtest that the options of a command describe.
 
-    `own` contains the values of the options that `own_readings_options` adds, if the command has
-    these options.
+    `own` contains the values of the options that the decorator `own_readings_options` adds to a
+    command. It is empty for a command without these options.
     """
     from edge_tvbo.simulation.backtest import Backtest
     from edge_tvbo.simulation.replay import Pace

@@ -191,7 +191,10 @@ def _recording(name: str, data_dir: tuple[str, ...]) -> "Recording":
 
 
 def _problem_of(name: str, recording: "Recording") -> "RecordedField":
-    """Return the benchmark's problem on recording `name`; it has the training rows of `compare`."""
+    """Return the benchmark problem that is made from the recording `name`.
+
+    Its training rows are those that the command `compare` uses by default.
+    """
     from edge_tvbo.research.problems.recorded_fields import RecordedField
     from edge_tvbo.simulation.row_range import split
 
@@ -212,9 +215,9 @@ def _names(text: str | None) -> list[str]:
 
 
 def _warn_of_few_runs(runs: int, policies: int) -> None:
-    """Print a warning if the benchmark has too few `runs` to show that policies differ.
+    """Print a warning if the benchmark has too few `runs` for a significant result.
 
-    The warning is about significant differences on a single problem.
+    With too few runs, no difference of two policies can be significant on a single problem.
     """
     from edge_tvbo.research.ranking import SIGNIFICANCE_LEVEL, smallest_p
 
@@ -244,8 +247,9 @@ def _means(results: "ResultTable") -> str:
 def _comparisons(results: "ResultTable", problems: Sequence[str]) -> str:
     """Return the benchmark's results as CSV.
 
-    The column `p against best` compares each policy with the best policy on the same problem. If
-    there is only one run, the column `standard error` is empty.
+    The column `p against best` contains the p value of a test that compares the policy of the row
+    with the best policy on the same problem. If there is only one run, the column `standard error`
+    is empty.
     """
     from edge_tvbo.messages.formatting import csv_table
     from edge_tvbo.research.benchmark import REGRET

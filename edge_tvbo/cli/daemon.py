@@ -157,7 +157,7 @@ def _warn_of_closed_directory(config: Path, state_dir: str) -> None:
 
 
 def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":
-    """Test the connection to the broker; yield each result, and print it unless `as_json`."""
+    """Test the connection to the broker; yield each result, and print it if `as_json` is false."""
     from edge_tvbo_adapters.homeassistant.discovery import topic_for
     from edge_tvbo_adapters.mqtt.connection_check import DiscoveryTopics, check_connection
 

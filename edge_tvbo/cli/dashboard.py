@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def _day(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
-    """Return the dashboard's option `--replay`, a date such as 2026-03-08, unchanged."""
+    """Return the dashboard's option `--replay`; fail if it is not a date, such as 2026-03-08."""
     try:
         return text and date.fromisoformat(text).isoformat()
     except ValueError:
@@ -44,7 +44,10 @@ def _day(context: click.Context, option: click.Parameter, text: str | None) -> s
 def _host_names(
     context: click.Context, option: click.Parameter, names: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the dashboard's option `--allow-host`; fail if a name is not a host name."""
+    """Check the names in the dashboard's option `--allow-host`, and return them unchanged.
+
+    Each name must be a host name, or "*" for all names.
+    """
     for name in set(names) - {"*"}:
         try:
             field_types.host(name)
@@ -219,7 +222,11 @@ def _configured_field(settings: "FieldSettings") -> "DashboardField":
 def _facts_of_model(
     model: Path,
 ) -> tuple[str, dict[str, tuple[float, float]], float | None, float]:
-    """Return, for the dashboard, a model's unit, sensor positions, `log1p_scale` and `scale`."""
+    """Return four facts from a model file: unit, sensor positions, `log1p_scale` and `scale`.
+
+    The dashboard needs these facts. The positions map the id of a sensor to its x and y, in m; they
+    are empty if the model contains no positions.
+    """
     from edge_tvbo.training import model_file
 
     field = model_file.read(model)

@@ -160,7 +160,8 @@ def _echo_next_step(
 ) -> None:
     """Print, after `fit`, what to do so that the daemon of CONFIG uses the new model of a `field`.
 
-    The model contains the sensors in `sensors`. Also print which sensors of the field it lacks.
+    `sensors` lists the sensors of the model. If the model lacks sensors of the field, these are
+    printed, too.
     """
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.config_template import toml_string

@@ -69,7 +69,11 @@ def remove(config: Path, instance: str | None, prefix: str | None) -> None:
 
 
 def _prefix(settings: "Settings", prefix: str | None) -> str:
-    """Return the discovery prefix of the device: `prefix`, or that in the `settings` if None."""
+    """Return the discovery prefix of the Home Assistant device.
+
+    The result is `prefix`, the value of the option --prefix. If it is None, the result is the
+    discovery prefix in the `settings`.
+    """
     from edge_tvbo.config.settings import PLAIN_TOPIC, HomeAssistant
 
     if prefix is None:

@@ -39,7 +39,10 @@ def make_fields(answers: Answers, password: str | None, choose: Choose) -> list[
 
 
 def _named_sensors(answers: Answers) -> list[FieldValues]:
-    """Return, for each quantity that the named sensors measure, the template values of a field."""
+    """Return the values that fill the template of a configuration, for each field.
+
+    The user has named the sensors; each quantity that they measure becomes a field.
+    """
     for sensor in answers.sensors:
         if not is_usable_name(sensor):
             raise ConfigError(
@@ -57,7 +60,10 @@ def _named_sensors(answers: Answers) -> list[FieldValues]:
 
 
 def _check_unit(answers: Answers, quantities: Iterable[str]) -> None:
-    """Raise `ConfigError` if --unit is a unit of other quantities than all of `quantities`."""
+    """Raise `ConfigError` if the unit in the option --unit fits none of the `quantities`.
+
+    A unit fits a quantity unless it is known as a unit of other quantities only.
+    """
     names = (known_quantity(each).name for each in quantities)
     problems = [wrong_unit(name, answers.unit or "") for name in names]
     if problems and all(problems):
@@ -65,7 +71,10 @@ def _check_unit(answers: Answers, quantities: Iterable[str]) -> None:
 
 
 def _named_field(name: str, answers: Answers) -> FieldValues:
-    """Return the template values of a field of named sensors, which measure the quantity `name`."""
+    """Return the values that fill the template of a field, which has the quantity `name`.
+
+    The sensors of the field are those that the user has named in `answers`.
+    """
     quantity = known_quantity(name)
     value = None if answers.value is None else answers.value.replace(QUANTITY, name)
     unit = unit_of(quantity, answers.unit)
@@ -95,9 +104,10 @@ def _unit_setting(payload: str, value: str | None, unit: str) -> str | None:
 
 
 def _found_sensors(answers: Answers, password: str | None, choose: Choose) -> list[FieldValues]:
-    """Listen to the broker; return the template values of fields for the sensors that were found.
+    """Listen to the broker; return, for each field, the values that fill the template.
 
-    Each field contains the chosen groups with the same quantity and the same activation mode.
+    A field contains the chosen groups of sensors with the same quantity and the same activation
+    mode.
     """
     _check_unit(answers, answers.quantities)
     discovery, listened = discover(answers, password)
@@ -128,9 +138,10 @@ def _mode(group: SensorGroup, answers: Answers) -> str:
 
 
 def _found_fields(modes: dict[str, list[SensorGroup]], answers: Answers) -> list[FieldValues]:
-    """Return the template values of the fields of a quantity; print the warnings about its units.
+    """Return, for each field of one quantity, the values that fill the template.
 
-    Each field has the sensors of the groups with one activation mode.
+    The groups of sensors with the same activation mode become one field. Warnings about the units
+    of the readings are printed.
     """
     fields = discovered_fields(list(modes.values()), answers.unit)
     init_warnings.warn_of_units(fields, answers)

@@ -14,7 +14,7 @@ MAX_LISTED_GROUPS = 9
 
 
 class NothingFound(LinkError):
-    """Error if no message on the broker was a reading of a quantity that the user wants."""
+    """Error: no message on the broker was a reading of a quantity that the user wants."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, Code.ARGUMENT)
@@ -81,10 +81,11 @@ def _nothing_found(discovery: SensorDiscovery, answers: Answers, missing: list[s
 
 
 def groups_without_prompt(groups: list[SensorGroup], answers: Answers) -> list[SensorGroup]:
-    """Return the groups that `init` uses if it does not prompt; see `first_groups`.
+    """Return the sensor groups that `init` uses if it does not prompt; see `first_groups`.
 
-    Also print the other quantities that were found and have a known unit: they do not become a
-    field. Nothing is printed if `answers` names the wanted quantities.
+    Also print which other quantities were found, because they do not become fields. Quantities
+    without a known unit are not printed. Nothing is printed if `answers` names the wanted
+    quantities.
     """
     chosen = first_groups(groups, answers.quantities)
     known = dict.fromkeys(each.quantity for each in groups if each.quantity.unit)

@@ -53,10 +53,10 @@ def discover(answers: Answers, password: str | None) -> tuple[SensorDiscovery, f
 
 @contextmanager
 def _naming_options(answers: Answers) -> Iterator[None]:
-    """Replace names of settings by options of `init` in the text of a connection problem.
+    """Rewrite a connection error in the `with` block: name options of `init` instead of settings.
 
-    There is no configuration yet in which the user could change a setting. Raises `ConfigError` if
-    the file of --ca is invalid.
+    While `init` runs, there is no configuration yet in which the user could change a setting.
+    Raises `ConfigError` if the file that --ca names is invalid.
     """
     try:
         yield

@@ -43,8 +43,8 @@ class Answers(NamedTuple):
 def prompted(context: click.Context, answers: Answers) -> Answers:
     """Prompt for the values that no option sets, and return `answers` with these values.
 
-    `--host` or `--port` alone says where the broker is. A prompt is repeated until its answer is
-    valid.
+    There is no prompt for the broker if `--host` or `--port` is set. A prompt is repeated until its
+    answer is valid.
     """
 
     def is_missing(name: str) -> bool:

@@ -24,7 +24,7 @@ from edge_tvbo.setup.sensor_units import (
 
 
 def warn_of_unusable(discovery: SensorDiscovery) -> None:
-    """Print, for `init`, that some sensors were not stored, or have names that cannot be used."""
+    """Print a warning if sensors were too many for `init`, or have names that it cannot use."""
     if discovery.is_full:
         click.echo(
             "There are too many sensors on this broker, so init leaves some out. Add the missing"
@@ -248,7 +248,10 @@ def _sensors_text(some: list[SensorGroup], groups: list[SensorGroup]) -> str:
 
 
 def _other_reading_text(reading: OtherReading, center: float, unit: str) -> str:
-    """Return a warning about a reading in another unit; `center` is the field's median."""
+    """Return a warning about a `reading` that seems to be in another unit than its field.
+
+    `center` is the median of the field's readings, in `unit`, the unit of the field.
+    """
     name, other = shown(reading.sensor), reading.other
     sent = f"{reading.sent:.4g}"
     converted = f", which is converted to {reading.value:.4g} {unit}"
@@ -266,7 +269,10 @@ def _other_reading_text(reading: OtherReading, center: float, unit: str) -> str:
 
 
 def _unconverted_texts(groups: list[SensorGroup], unit: str) -> Iterator[str]:
-    """Yield a warning for each group whose readings may be in the usual unit, not in `unit`."""
+    """Yield a warning for each sensor group whose readings may not be in `unit`.
+
+    These readings may be in the usual unit of the quantity instead.
+    """
     for group in groups:
         if usual := unconverted_unit(group, unit):
             yield (
@@ -277,5 +283,5 @@ def _unconverted_texts(groups: list[SensorGroup], unit: str) -> Iterator[str]:
 
 
 def _settings(other: OtherUnit) -> str:
-    """Return the settings of a source that convert from another unit to the field's unit."""
+    """Return the settings, as text, with which a source converts readings from the unit `other`."""
     return f"scale = {other.scale:.5g} and offset = {other.offset:.5g}"

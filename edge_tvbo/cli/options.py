@@ -71,7 +71,10 @@ class HostType(click.types.StringParamType):
 
 
 def _invalid_number(value: Any, kind: type, allowed: NumberRange | WholeNumberRange) -> str:
-    """Return the error text for the `value` of an option whose type is `allowed`."""
+    """Return the error text for an invalid `value` of an option.
+
+    `allowed` is the type of the option; the text names the numbers that the type allows.
+    """
     from msgspec import Meta
 
     from edge_tvbo.messages.declared_types import allowed_values
@@ -146,9 +149,9 @@ noise_option = click.option(
 
 
 def _time(context: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
-    """Return the time of the options `--from` and `--to`, which several commands have.
+    """Return the time that is the value of the option `--from` or `--to`; None without the option.
 
-    The value of the option is a date or a time. A date in `--to` stands for the end of this day.
+    `text` is a date or a time. A date in `--to` stands for the end of this day.
     """
     if text is None:
         return None
@@ -325,9 +328,10 @@ own_readings_options = all_of(
 
 
 def given_options(*names: str) -> list[str]:
-    """Return those options of the current command that the user has given, such as --data-dir.
+    """Return the options that the user has given to the current command, such as --data-dir.
 
-    `names` are the names of their parameters, such as data_dir; the options have the same order.
+    Only the options whose parameters are in `names` are returned, in the order of `names`. For
+    example, data_dir is the parameter of --data-dir.
     """
     context = click.get_current_context()
     options = {option.name: option.opts[-1] for option in context.command.params}
@@ -376,7 +380,7 @@ def assigned_parameters(assignments: Iterable[str]) -> dict[str, Any]:
 
 
 def _correct(assignments: Iterable[str]) -> str:
-    """Return how to write an option --set that is not TOML, such as a text without quotes."""
+    """Return a hint for an option --set that is not valid TOML, such as a text without quotes."""
     from shlex import quote
 
     for name, _, value in (each.partition("=") for each in assignments):

@@ -337,9 +337,10 @@ def _prepare(out: Path | None, source: dict[str, Any]) -> "Backtest":
 
 @contextmanager
 def _unfinished(out: Path | None) -> Iterator[Path]:
-    """Provide a directory for finished replays; remove them when the report is written.
+    """Provide a directory for finished replays; remove these replays after the `with` block.
 
-    The directory is inside `out`, or is a temporary directory if `out` is None.
+    The directory is inside `out`, or is a temporary directory if `out` is None. If the block fails,
+    the replays inside `out` are kept, so that the same command can continue with the rest.
     """
     from edge_tvbo.research.comparison import remove_replays
 

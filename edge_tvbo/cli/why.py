@@ -220,8 +220,9 @@ def _newest(stored: "HistoryEntry | None", running: "HistoryEntry | None") -> "H
     """Return the later of the two decisions `stored` and `running`.
 
     `stored` is from the decision history, and `running` is from the broker. If both are the same
-    decision, return `stored`, which contains more facts. The numbers of the intervals do not
-    matter, because they start at 0 if the daemon loses its state. A decision in the future was made
+    decision, return `stored`, which contains more facts. The times of the decisions are compared,
+    not the numbers of their intervals, because the numbers start at 0 again if the daemon loses its
+    state. A decision whose time is in the future counts as the earlier one, because it was made
     before the clock was set back.
     """
     from edge_tvbo.messages.formatting import rfc3339

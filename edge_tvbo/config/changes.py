@@ -58,7 +58,10 @@ def _changed(before: Any, after: Any, name: str = "") -> Iterator[str]:
 
 
 def _settings(table: msgspec.Struct) -> dict[str, Any]:
-    """Return the settings in a table of a configuration, with the options of a payload format."""
+    """Return the settings in a `table` of a configuration, by name.
+
+    The options of a payload format are included like settings of the table.
+    """
     settings = msgspec.structs.asdict(table)
     options: dict[str, Any] = settings.pop("settings", {})
     return settings | options

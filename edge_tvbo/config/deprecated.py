@@ -20,9 +20,10 @@ def current(path: KeyPath) -> KeyPath:
 
 
 def has(raw: dict[str, Any], path: tuple[str, str]) -> bool:
-    """Return whether the configuration `raw` contains the key `path`, a table and a name in it.
+    """Return whether the configuration `raw` contains the setting at `path`.
 
-    Only the name in `path` is looked up: a deprecated name does not stand for the current name.
+    `path` consists of a table and the name of a setting in this table. Only this name is looked up:
+    if it is deprecated, the current name of the setting does not count, and vice versa.
     """
     table, name = path
     return isinstance(raw.get(table), dict) and name in raw[table]

@@ -333,7 +333,10 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def publishes_posterior(self) -> bool:
-        """Whether the posterior of the field is published: it has few enough sensors."""
+        """Whether the posterior of the field is published.
+
+        It is published if the field has at most `publish_posterior` sensors.
+        """
         return len(self.sensors) <= self.publish_posterior
 
     @property
@@ -349,9 +352,10 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
 
     @property
     def log1p_scale(self) -> float | None:
-        """The scale s in log(1 + reading / s), for a `kernel` on a log scale; otherwise None.
+        """The scale s of the transform log(1 + reading / s), as set by the field's `kernel`.
 
-        The scale is the standard deviation of the kernel.
+        The scale is the square root of the kernel's prior variance. None if the field has no
+        `kernel` or no log scale.
         """
         if self.kernel is None or self.transform != "log1p":
             return None

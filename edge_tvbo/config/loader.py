@@ -282,9 +282,10 @@ def _toml_hint(problem: str, line: str, at: int) -> str:
 
 
 def _unquoted_text(line: str, at: int) -> str:
-    """Return the text without quotes at the index `at` of a line with a TOML error; "" if none.
+    """Return the text that lacks its quotes at the index `at` of a `line`; "" if there is none.
 
-    The text can be a secret, so it is "..." if the key in the line is not that of a public setting.
+    The line has a TOML error. The text can be a secret, such as a password. So "..." is returned
+    instead of the text, unless the line sets a setting that is never secret.
     """
     texts = (each for each in _UNQUOTED.finditer(line) if each.start(1) <= at <= each.end(1))
     found = next(texts, None)

@@ -16,9 +16,9 @@ def is_readable(file: Path, key: KeyPath, report: Report) -> bool:
 
 
 def text_of(file: Path, key: KeyPath, report: Report) -> str | None:
-    """Return the text of `file`, which the setting `key` names; None if it cannot be read.
+    """Return the text of `file`, which the setting `key` names.
 
-    In this case, the error is added to `report`.
+    If the file cannot be read, an error is added to `report`, and None is returned.
     """
     try:
         return file.read_text(encoding="utf-8-sig")

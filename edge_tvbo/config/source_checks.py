@@ -18,9 +18,9 @@ class PayloadFormats(Collection[str], Protocol):
     """The names of all payload formats, and the checks of their settings."""
 
     def mistakes(self, payload: str, settings: Mapping[str, str]) -> Iterable[Mistake]:
-        """Return the mistakes in the settings of a format, whose paths are relative to its table.
+        """Return the mistakes in the `settings` of the payload format `payload`.
 
-        `payload` is the name of the format.
+        The path of each mistake is relative to the table that contains the settings.
         """
         ...
 
@@ -30,7 +30,10 @@ class PayloadFormats(Collection[str], Protocol):
 
 
 def payload_settings(table: Values) -> dict[str, str]:
-    """Return the payload settings of a source or battery; a missing `value` has its default."""
+    """Return the settings of the payload format of a source or battery.
+
+    If `value` is not set, the result contains the default of the format, if there is one.
+    """
     default = DEFAULT_VALUES.get(table.get("payload", ""))
     usual = {} if default is None else {"value": default}
     return {**usual, **table.get("settings", {})}
@@ -39,7 +42,8 @@ def payload_settings(table: Values) -> dict[str, str]:
 def value_of(table: Values) -> tuple[object, ...]:
     """Return what selects the value in the messages of a source or battery.
 
-    The result contains the topic, the format and its settings without those of the time.
+    The result contains the topic, the format and the settings of the format. The settings for the
+    time of a reading are left out.
     """
     settings = payload_settings(table).items()
     chosen = frozenset(each for each in settings if each[0] not in TIMES)
@@ -173,7 +177,10 @@ def _check_named_sensors(
 def check_readings(
     field: Values, path: KeyPath, payloads: PayloadFormats | None, report: Report
 ) -> None:
-    """Check the format and the scale of the readings of each source, and its downlink."""
+    """Check, for each source of a field, the format and the scale of the readings.
+
+    In the mode "lorawan", also check that each command has a payload.
+    """
     for key, reading in sources_of(field):
         check_format(reading, (*path, *key), payloads, report)
         if reading.get("scale") == 0:
@@ -189,7 +196,9 @@ def check_readings(
 def check_format(
     table: Values, path: KeyPath, payloads: PayloadFormats | None, report: Report
 ) -> None:
-    """Check the format of a source or battery, and its settings; `table` is at the key `path`.
+    """Check the payload format of a source or battery, and the settings of this format.
+
+    `table` is the table of the source or battery, at the key `path` of the configuration.
 
     If `payloads` is None, nothing is checked.
     """
@@ -211,7 +220,7 @@ def check_format(
 def _check_downlinks(
     field: Values, path: KeyPath, payloads: PayloadFormats, report: Report
 ) -> None:
-    """Check that each command in the mode "lorawan" has a payload, its own or a default."""
+    """Check that each command in the mode "lorawan" has a payload, set or by default."""
     for (key, command), (_, source) in zip(commands_of(field), sources_of(field), strict=True):
         payload = source.get("payload", "")
         if (

@@ -103,7 +103,7 @@ def check_between_fields(fields: Mapping[str, Values], report: Report) -> None:
 
 
 def _subscribed_topics(fields: Mapping[str, Values]) -> dict[Any, str]:
-    """Return a dict of the topics that the daemon subscribes to; the values describe their use."""
+    """Return a dict that maps each topic that the daemon subscribes to, to a text about its use."""
     batteries: dict[Any, str] = {}
     readings: dict[Any, str] = {}
     for name, field in fields.items():
@@ -146,9 +146,10 @@ def _check_reading_topic(
 def _check_battery_topic(
     path: KeyPath, field: Values, fields: Mapping[str, Values], report: Report
 ) -> None:
-    """Check that the battery charges of the field at `path` are no readings of another quantity.
+    """Check that no other field reads the battery charges of the field at `path` as its readings.
 
-    A field whose readings may be charges is left out: it can look for the emptiest battery.
+    A field whose readings may be battery charges is not checked, because such a field can look for
+    the emptiest battery.
     """
     battery = (field.get("energy") or {}).get("battery") or {}
     own = _names_in_topics(field, field.get("sensors", ()))

@@ -61,9 +61,10 @@ MAX_CONNECT_TIME_S = 10.0  # longest wait of the first interval for the connecti
 def run(config: Path, read: Callable[[Path], Settings]) -> None:
     """Run the daemon until SIGTERM or SIGINT.
 
-    `read` returns the settings of the file `config`; it is called at the start and at each SIGHUP.
-    Raises `ConfigError` for an invalid configuration. Raises its subclass `StateInUse` if another
-    daemon uses the same stored state.
+    `read` is a function that returns the settings of the file `config`. It is called at the start
+    and at each SIGHUP.
+    Raises `ConfigError` if the configuration is invalid at the start, and its subclass `StateInUse`
+    if another daemon uses the same stored state.
     """
     from edge_tvbo_adapters.storage.state_lock import StateLock
 
@@ -115,8 +116,8 @@ def run_until_stopped(
 def _reconnect(daemon: Daemon, caught: Signals) -> None:
     """Run the reloaded daemon until it is connected to the broker, or a short time has passed.
 
-    The broker drops commands of users that arrive while no daemon is connected. So slower work has
-    to wait.
+    While no daemon is connected, the broker drops the commands that users send. So work that takes
+    longer is done after this call.
     """
     latest = time.monotonic() + MAX_RECONNECT_TIME_S
     daemon.loop.run(
@@ -172,8 +173,9 @@ def build_daemon(
 ) -> Daemon:
     """Return a daemon that is ready to start; raises `SettingErrors` for unusable settings.
 
-    At a reload, the replaced daemon is `before`; at the start of the process, it is None. `lock` is
-    the lock on the stored state, which the daemon keeps while it runs; None to lock nothing.
+    At a reload, `before` is the daemon that is replaced; at the start of the process, `before` is
+    None. `lock` is the lock on the stored state; the daemon checks before each write that it still
+    has the lock. If `lock` is None, nothing is locked.
     """
     clock, decisions = surroundings.clock, surroundings.decisions
     controllers = build_controllers.controllers(settings)
@@ -264,7 +266,8 @@ def _link(
 def _detector(settings: Settings, process: str, before: Daemon | None) -> "SecondDaemon":
     """Return an object that detects a second daemon with the same name on the broker.
 
-    After a reload that has not changed the `_address`, the former detector is used again.
+    If a reload has not changed the daemon's `_address`, the detector of the replaced daemon is used
+    again.
     """
     from edge_tvbo_adapters.mqtt.second_daemon import SecondDaemon
 

@@ -68,7 +68,7 @@ class BatchRecorder(LoopService, Generic[Entry]):
         return inf if self._due is None else self._due
 
     def service(self, now: float) -> None:
-        """Write the queued entries if a batch is due, or if too many are queued."""
+        """Write the queued entries if a batch is due, or if too many entries are queued."""
         if self._due is None:
             self._due = now + self._period
         too_many = len(self._pending) >= self._max_pending and not self.failing

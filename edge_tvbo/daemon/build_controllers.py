@@ -53,8 +53,8 @@ def controllers(settings: Settings) -> dict[str, Controller]:
 def controller(name: str, settings: FieldSettings, field: SensorField | None = None) -> Controller:
     """Return a controller of the field `name`; raises `SettingErrors` for a mistake.
 
-    `field` is the field of another controller with the same `settings`; the new controller shares
-    the large matrices of this field. If `field` is None, a new field is built.
+    `field` is the `SensorField` of another controller with the same `settings`; the new controller
+    shares its large matrices. If `field` is None, a new `SensorField` is built.
     """
     source = "kernel" if settings.model is None else "model"
     with _mistakes_at(("fields", name, source)):
@@ -77,7 +77,10 @@ def _local_time(settings: FieldSettings) -> LocalTime:
 
 @contextmanager
 def _mistakes_at(path: tuple[str, ...]) -> Iterator[None]:
-    """Convert an error in a part of a controller to `SettingErrors` at the key `path`."""
+    """Convert an error of the `with` block to `SettingErrors` at the key `path`.
+
+    The block builds or checks a part of a controller from the settings at this key.
+    """
     try:
         yield
     except (ConfigError, MissingExtra) as error:
@@ -204,7 +207,7 @@ def _check_transform(settings: FieldSettings, field: SensorField) -> None:
 def _check_plausible(settings: FieldSettings, field: SensorField) -> None:
     """Raise `ConfigError` if the mean of the controller's field is outside the plausible range.
 
-    In this case, the unit of the field may be wrong.
+    The range may then be in another unit than the field.
     """
     lowest, highest = plausible_range(field, settings)
     if not lowest <= field.center <= highest:

@@ -178,9 +178,9 @@ def resume_point(
 def _skipped_before(field: FieldCheckpoint, former: float, every: float) -> int:
     """Return the number of skipped intervals that a checkpoint of an old version contains.
 
-    They belong to an earlier downtime, and have not passed for the controller yet. The checkpoint
-    counts intervals of `former` s. The result is the number of intervals of `every` s in the same
-    time.
+    These intervals were skipped in an earlier downtime, and the controller has not been informed of
+    them yet. The checkpoint counts them as intervals of `former` s. The result is the number of
+    intervals of `every` s in the same time.
     """
     return floor((field.intervals - 1) * former / every + ROUNDING)
 

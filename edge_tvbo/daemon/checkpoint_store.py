@@ -29,7 +29,7 @@ class Store(Protocol):
         ...
 
     def keep(self, generation: str, why: str) -> None:
-        """Let the next `save` rename a checkpoint instead of overwriting it."""
+        """Let the next call of `save` rename the checkpoint `generation`, and not overwrite it."""
         ...
 
     def demote_newest(self) -> None:
@@ -44,14 +44,14 @@ class Store(Protocol):
         ...
 
     def mark_unsaved(self, until: float) -> None:
-        """Store a mark: the running process may store no checkpoint until the time `until`.
+        """Store a mark: no checkpoint could be stored, and the next attempt is due at `until`.
 
         `until` is in s since 1970. If possible, the mark is stored even if the disk is full.
         """
         ...
 
     def unsaved_until(self) -> float | None:
-        """Return the time of the last `mark_unsaved`; None if a checkpoint was stored since."""
+        """Return the time that the last mark contains; None if a checkpoint was stored since."""
         ...
 
     def append(self, entry: bytes) -> bool:

@@ -82,7 +82,7 @@ MAX_RETRY_DELAY_S = 60.0  # between attempts to write a document that could not 
 
 
 class _Periods(NamedTuple):
-    """Times from one write to the next, in s, for a document of some size."""
+    """Times between two writes of the state, in s; they depend on the size of the checkpoint."""
 
     entry: float  # between two entries of the journal
     early: float  # until the next document, if there is no journal or the journal is full
@@ -90,7 +90,7 @@ class _Periods(NamedTuple):
 
     @property
     def has_journal(self) -> bool:
-        """Whether entries of a journal follow the document."""
+        """Whether journal entries are written between two checkpoints."""
         return self.early > self.entry
 
 
@@ -207,9 +207,10 @@ class Checkpoints(LoopService):
         log.log(level, "state: %s; every field starts without readings", why)
 
     def _journal_of(self, document: bytes) -> Journal:
-        """Return the journal of a document; empty if `MAX_REPLAYS` starts ended in a replay.
+        """Return the journal of a checkpoint; empty if the last `MAX_REPLAYS` replays did not end.
 
-        Without this limit, a start that has too little memory for the replay would repeat for ever.
+        Without this limit, a service manager would restart a daemon that has too little memory for
+        the replay again and again.
         """
         journal = read(self._store.journals(), document_id(document))
         if journal.problem:
@@ -255,7 +256,11 @@ class Checkpoints(LoopService):
             self._append(buffer, now)
 
     def _needs_document(self, now: float) -> bool:
-        """Return whether a checkpoint is due, because of the time, the numbers or the journal."""
+        """Return whether a checkpoint is due.
+
+        There are three possible reasons: the time has come, a field has used almost all of its
+        reserved interval numbers, or the journal is full.
+        """
         buffer = self._buffer
         return (
             now >= self._due
@@ -365,9 +370,9 @@ class Checkpoints(LoopService):
             self._buffer, self._entry_due = EventBuffer(data), now + periods.entry
 
     def _periods(self, size: int) -> _Periods:
-        """Return when to write after a document of `size` bytes.
+        """Return the times between the writes of a state with `size` bytes.
 
-        If a document is written less often than every `every` seconds, this is logged once.
+        If the whole state is written less often than every `every` seconds, this is logged once.
         """
         early = self._every * max(1, ceil(size / LARGE_DOCUMENT_BYTES))
         if early <= self._every:

@@ -36,10 +36,10 @@ class BrokerLink(Link, MonitoredLink, Protocol):
 
     @property
     def former(self) -> Mapping[str, Set[str]]:
-        """Mapping from fields to the topics of their commands that the broker may retain.
+        """Mapping from each field to the command topics on which the broker may retain a message.
 
-        After a reload, the next `BrokerLink` clears these topics and the documents of these fields.
-        Topics and documents that the next link uses itself are not cleared.
+        After a reload, the next `BrokerLink` clears these topics, and the documents of these
+        fields, unless it uses them itself.
         """
         ...
 

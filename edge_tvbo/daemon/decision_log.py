@@ -103,7 +103,7 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return the newest activations of a log entry, which the interval's next entry contains too.
+    """Return the newest activations of an `entry`, for the next log entry of the same interval.
 
     The result is empty after a decision to save energy: the controller makes this decision only at
     the beginning of an interval, and activates no sensor.
@@ -190,7 +190,7 @@ class DecisionLogger:
                 log.warning("%s: %s: %s", field, event, more)
 
     def _log_delivery(self, field: str, record: Record) -> None:
-        """Log when an activation of `field` is not delivered, and when the next one is delivered.
+        """Log when an activation of `field` is not delivered, and the next delivery after that.
 
         The log names both sensors, because the broker may refuse the activations of one of them.
         """

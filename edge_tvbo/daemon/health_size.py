@@ -42,7 +42,7 @@ def bounded(health: Health) -> Health:
 
 
 def bounded_reply(reply: StatusReply) -> StatusReply:
-    """Return the data of a response; above `MAX_REPLY_BYTES`, with shortened decisions.
+    """Return the data of a response; if larger than `MAX_REPLY_BYTES`, with shortened decisions.
 
     Raises `PayloadError` if the data of all fields together is still too large.
     """

@@ -142,7 +142,7 @@ class EventBuffer:
 
 
 def document_id(document: bytes) -> bytes:
-    """Return the id of a document; each entry of its journal contains this id."""
+    """Return the id of a checkpoint; each entry of the checkpoint's journal contains this id."""
     return sha256(document).digest()
 
 
@@ -153,7 +153,7 @@ def encode(entry: Entry) -> bytes:
 
 
 def read(journals: Iterable[bytes], document: bytes) -> Journal:
-    """Return the journal of the document with the id `document`; empty if there is none."""
+    """Return the journal of the checkpoint with the id `document`; empty if there is none."""
     found = [_read(data, document) for data in journals]
     known = (each for each in found if each.entries)
     unknown = (each for each in found if each.problem)
@@ -161,7 +161,7 @@ def read(journals: Iterable[bytes], document: bytes) -> Journal:
 
 
 def _read(data: bytes, document: bytes) -> Journal:
-    """Return the valid entries of a journal, or none if it continues another document."""
+    """Return the valid entries of a journal; empty if the journal is of another checkpoint."""
     entries: list[Entry] = []
     at = 0
     while at < len(data):
@@ -185,9 +185,9 @@ def _read(data: bytes, document: bytes) -> Journal:
 def _may_be_torn(end: bytes) -> bool:
     """Return whether the last bytes of a journal, `end`, can be a torn entry.
 
-    The length before these bytes is larger than their number. If the entry is torn, only a part of
-    it was written. Otherwise, the length is damaged: `end` is then a whole entry, contains a later
-    entry, or is no entry.
+    The length that precedes `end` in the journal is larger than `end`. Either the entry is torn,
+    which means that only a part of it was written. Or the length is damaged: then `end` is a whole
+    entry, contains a later entry, or is no entry.
     """
     if not MAGIC.startswith(end[: len(MAGIC)]) or end.find(MAGIC, len(MAGIC)) >= 0:
         return False

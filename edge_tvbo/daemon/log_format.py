@@ -137,9 +137,9 @@ class JsonFormatter(logging.Formatter):
 class RepeatFilter(logging.Filter):
     """Filter that passes a log text once in `REPEAT_PERIOD_S` seconds, and counts its repeats.
 
-    Debug texts, and texts of a reload, of the rejection log and of a status dump always pass. A
-    text at level info of one of the `RECOVERIES` also passes if its logger has logged a problem
-    since the last time.
+    Debug texts, and texts of a reload, of the rejection log and of a status dump always pass. For
+    the loggers in `RECOVERIES`, a text at level info also passes if the logger has logged a problem
+    since it last logged this text.
 
     >>> import sys
     >>> log, now = logging.Logger("x"), [0.0]

@@ -74,8 +74,8 @@ class NumberReservation:
     def cancel(self) -> None:
         """Cancel the reservation: until the next call of `reserve`, `is_used_up` returns False.
 
-        A checkpoint could not be stored. The next attempt is due at a certain time, whatever
-        numbers are used until then.
+        This method is called if a checkpoint could not be stored. The time of the next attempt does
+        not depend on the numbers that are used until then.
         """
         self._ends = {}
 

@@ -44,7 +44,7 @@ class PosteriorPublisher:
     def __call__(self, field: str, command: Command) -> None:
         """Publish the posterior of `field` after a decision, and after the end of an activation.
 
-        The document also says how the latest activation ended, if it has ended.
+        If the latest activation has ended, the published document also says how it ended.
         """
         match command:
             case PublishState(decision=decision):

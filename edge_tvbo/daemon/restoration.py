@@ -107,9 +107,9 @@ class Restoration:
         )
 
     def _continued(self, name: str) -> Continued:
-        """Return the state of a field at the end of the journal of the document.
+        """Return the state of a field after the events in the journal of the checkpoint.
 
-        If there is no journal, or if the journal cannot be used, return the state in the document.
+        If there is no journal, or if it cannot be used, return the state in the checkpoint.
         """
         field, found, journal = self._document.fields[name], None, self._journal
         if journal.entries:
@@ -165,11 +165,12 @@ class Restoration:
         log_charge(name, controller, unknown)
 
     def _unsaved(self, before: Anchor, away: float) -> float:
-        """Return for how long a process may have run after the checkpoint without another one.
+        """Return for how many seconds processes may have run without storing another checkpoint.
 
-        The result is in s. The checkpoint was written at the moment `before`, `away` seconds ago.
-        If the last mark of the store has an earlier time, the clock was set back. The process may
-        then have run until now.
+        The checkpoint was written at the moment `before`, `away` seconds ago. A process that cannot
+        store a checkpoint stores a mark with the time of its next attempt. If the time in the last
+        mark is before the checkpoint, the clock was set back. The process may then have run until
+        now.
         """
         if self._unsaved_until is None:
             return 0.0
@@ -177,8 +178,9 @@ class Restoration:
         return unsaved if unsaved >= 0.0 else away
 
     def _passed(self, name: str, field: FieldCheckpoint, away: float) -> int:
-        """Return how many of the skipped numbers count as passed intervals for the back-offs.
+        """Return how many of the skipped interval numbers shorten the back-offs of sensors.
 
+        A sensor that is backed off is not activated for a number of intervals.
         The result is 0 after a regular stop. It is also 0 if the time since the checkpoint is
         known, because the downtime then ends the back-offs. Otherwise, some numbers count, so that
         a back-off ends even if each process is killed before its first checkpoint.
@@ -190,7 +192,7 @@ class Restoration:
     def _resume_field(
         self, name: str, point: ResumePoint, reply: AwaitedReply | None, now: float
     ) -> None:
-        """Schedule a field's next interval, and let the downtime pass for its controller."""
+        """Schedule a field's next interval, and inform the field's controller of the downtime."""
         self._scheduler.resume(name, point.begins_in, reply)
         every, _ = self._scheduler.next_interval(name)
         if every is None or point.skipped:

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 def restore_controller(
     occasion: str, name: str, controller: Controller, snapshot: bytes
 ) -> SnapshotError | None:
-    """Restore `controller` from the `snapshot`; return why it does not fit, or None if it fits.
+    """Restore `controller` from `snapshot`; return why the snapshot does not fit, None if it does.
 
     `occasion` is "state" at a start, and "reload" at a reload. If the snapshot does not fit,
     restore the parts that fit; see `Controller.restore_partial`. If these parts do not include the
@@ -89,7 +89,7 @@ def log_removed(occasion: str, fields: Iterable[str]) -> None:
 
 
 def _start(controller: Controller) -> str:
-    """Return a log text that says how a field's model starts without a fitting checkpoint."""
+    """Return a log text: how the model of a field starts if the stored state does not fit it."""
     structure = controller.policy.field.structure
     if structure is None or not structure.rows:
         return "without readings"

@@ -69,11 +69,11 @@ class Scheduler:
         return self.next_due() == inf
 
     def next_interval(self, field: str) -> tuple[float | None, float]:
-        """Return a field's ``(interval, begins_in)``; `interval` is the length in s.
+        """Return ``(interval, begins_in)`` of a field, both in s.
 
-        For `begins_in`, see `resume`. For a field with the interval "on-reading", the result is
-        (None, 0). For a field whose first interval awaits the start of the schedule, `begins_in` is
-        0.
+        `interval` is the length of an interval, and `begins_in` is the time to the start of the
+        next one. For a field with the interval "on-reading", the result is (None, 0). If the first
+        interval awaits the start of the schedule, `begins_in` is 0.
         """
         timer = self._timers[field]
         if timer.interval is None:

@@ -37,7 +37,7 @@ _TEMPLATE = re.compile(
 
 
 class Place(NamedTuple):
-    """A value in the messages on a topic, and which messages state its unit."""
+    """Where a value is in the messages on a topic, and where the unit of the value is stated."""
 
     topic: str
     value: str | None  # its name in JSON; None if a message is one number

@@ -46,7 +46,7 @@ class DiscoveredSource(NamedTuple):
         return {sensor: self.scale * value + self.offset for sensor, value in self.sent.items()}
 
     def values(self) -> SourceValues:
-        """Return the template values of the source."""
+        """Return the values that fill the configuration template for this source."""
         return SourceValues(
             sensors=self.sensors,
             topic=self.group.topic,
@@ -95,7 +95,10 @@ class DiscoveredField(NamedTuple):
 
     @property
     def others(self) -> dict[tuple[str, OtherUnit], list[SensorGroup]]:
-        """The field's groups in other units; a key consists of integration and unit."""
+        """The sensor groups of the field that use another unit than the field.
+
+        They are grouped by integration and unit.
+        """
         found: dict[tuple[str, OtherUnit], list[SensorGroup]] = {}
         for each in self.sources:
             if each.other is not None:
@@ -118,7 +121,7 @@ class DiscoveredField(NamedTuple):
         return replace(self.reference, readings=readings, unit=Unit(self.unit, factor))
 
     def values(self, mean: float | None, spread: float | None) -> FieldValues:
-        """Return the template values of the field.
+        """Return the values that fill the configuration template for this field.
 
         If `mean` or `spread` is None, it is estimated from the readings.
         """
@@ -155,7 +158,10 @@ def discovered_fields(
 
 
 def typical_group(fields: Sequence[DiscoveredField]) -> SensorGroup:
-    """Return one group with the readings of all `fields`, except those in other units."""
+    """Return one sensor group with the readings of all `fields`.
+
+    Readings in another unit than the unit of the fields are left out, unless all are.
+    """
     readings = [value for field in fields for value in field.comparable.values()]
     numbered = {str(number): value for number, value in enumerate(readings)}
     reference = fields[0].reference
@@ -167,7 +173,8 @@ def _sources(
 ) -> Iterator[DiscoveredSource]:
     """Yield the sources of a discovered field.
 
-    `reference` is one of the `groups`, and `unit` is the unit in which it sends its readings.
+    `reference` is the group, of this field or of another field of the same quantity, that most
+    probably sends its readings in `unit`.
 
     If several integrations recognise the messages of a sensor, only the first of these integrations
     gets the sensor.

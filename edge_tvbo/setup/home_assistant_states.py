@@ -80,15 +80,21 @@ def named_by_entity(
 
 
 def _states(group: SensorGroup) -> Iterator[tuple[str, str, str]]:
-    """Yield the base topic, the name in the group, and the entity of each state of a group."""
+    """Yield ``(base topic, name, entity)`` for each state in a sensor group.
+
+    `name` is the name of the sensor in the group. Nothing is yielded if the topic of the group does
+    not look like that of a state of Home Assistant.
+    """
     if match := _STATE.fullmatch(group.topic):
         yield from ((match[1] + name, name, match[2]) for name in group.readings)
 
 
 def _has_many(states: Iterable[tuple[DetectedSensor, SensorGroup, str]]) -> bool:
-    """Return whether a base topic has as many sensors of one quantity as Home Assistant.
+    """Return whether a base topic has so many sensors that it belongs to Home Assistant.
 
-    Sensors that several base topics have do not count: nodes of ESPHome often have equal sensors.
+    It belongs to Home Assistant if it has at least `MIN_ENTITIES` sensors of one quantity. A sensor
+    that several base topics have does not count, because nodes of ESPHome often have sensors with
+    equal names.
     """
     counts = Counter(seen.topic for seen, group, _ in states if len(group.readings) == 1)
     return max(counts.values(), default=0) >= MIN_ENTITIES
@@ -97,9 +103,10 @@ def _has_many(states: Iterable[tuple[DetectedSensor, SensorGroup, str]]) -> bool
 def _groups_of(
     states: Iterable[tuple[DetectedSensor, SensorGroup, str]],
 ) -> Iterator[SensorGroup]:
-    """Yield one group for each topic of the states of one Home Assistant.
+    """Yield one sensor group for each topic of the states of one Home Assistant.
 
-    If a state is in a group with several readings, its number of messages is their mean number.
+    A state counts with the number of messages of the group from which it comes. If this group has
+    several readings, a state counts with the mean number of messages of a reading.
     """
     by_topic: dict[str, list[tuple[str, SensorGroup, str]]] = {}
     for seen, group, name in states:

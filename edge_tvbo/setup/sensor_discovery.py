@@ -110,7 +110,7 @@ class SensorDiscovery:
         return sorted((part for each in groups for part in self._by_unit(each)), key=rank)
 
     def _by_unit(self, group: SensorGroup) -> list[SensorGroup]:
-        """Return `group` in parts, one for each unit that its sensors announce.
+        """Divide a sensor group: return a group for each unit that sensors of `group` announce.
 
         If the codec of the group converts units itself, the group stays whole.
         """
@@ -192,7 +192,10 @@ class SensorDiscovery:
         return True
 
     def _converted_to(self, integration: str, topic: str, value: str | None) -> Unit | None:
-        """Return the unit that must be set for the codec of discovered readings, or None."""
+        """Return the unit that must be set for the codec of discovered readings.
+
+        The result is None if the payload format does not need the setting `unit` for this unit.
+        """
         known = known_quantity_in(topic, value)
         wanted = unit_of(known, self._unit) if known else self._unit or ""
         factor = self._units(integration, value).get(wanted)

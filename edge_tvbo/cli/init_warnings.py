@@ -263,8 +263,8 @@ def _other_reading_text(reading: OtherReading, center: float, unit: str) -> str:
         settings = f"with {_settings(other)}"
     return (
         f"The reading of {name} is {sent}{converted if reading.is_converted else ''}. The median of"
-        f" all sensors is {center:.4g} {unit}{why}. If {name} sends {other.name}, give it a"
-        f" [[fields.<name>.readings]] of its own, {settings}."
+        f" all sensors is {center:.4g} {unit}{why}. If {name} sends {other.name}, add a"
+        f" separate table [[fields.<name>.readings]] for {name}, {settings}."
     )
 
 

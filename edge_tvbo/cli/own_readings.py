@@ -83,7 +83,7 @@ def _check_unit(name: str, readings: "RecordedReadings", configured: str) -> Non
     limits = _newest_time_without(others, readings)
     if limits is None:
         raise DataError(
-            f"{name}: the readings of this time were recorded in {listed(others)}, but the unit of "
+            f"{name}: the selected readings were recorded in {listed(others)}, but the unit of "
             f"the field is {present}. To use them, set  unit = {toml_string(others[0])}  in a copy "
             "of the configuration in the same directory."
         )

@@ -62,7 +62,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Journal(NamedTuple):
-    """The valid entries of a document's journal."""
+    """The valid entries of a checkpoint's journal."""
 
     entries: list[Entry]
     problem: str = ""  # why later entries are dropped
@@ -99,7 +99,7 @@ class EventBuffer:
 
     @property
     def is_long(self) -> bool:
-        """Whether an entry must be written early: the buffer is half full, or `is_full`."""
+        """Whether an entry must be written early: the buffer is half full, or the journal full."""
         return len(self._events) >= MAX_EVENTS // 2 or self.is_full
 
     @property
@@ -109,7 +109,7 @@ class EventBuffer:
 
     @property
     def is_full(self) -> bool:
-        """Whether the journal is as large as its document, or too long to be read and replayed."""
+        """Whether the journal is as large as its checkpoint, or too long to read and replay."""
         return (
             self._bytes >= self._max_bytes
             or self._count >= MAX_JOURNAL_EVENTS
@@ -176,7 +176,7 @@ def _read(data: bytes, document: bytes) -> Journal:
         except SnapshotError as error:
             return Journal(entries, str(error), is_damaged=True)
         if entry.document != document:
-            problem = "it continues another document" if entries else ""
+            problem = "it belongs to another checkpoint" if entries else ""
             return Journal(entries, problem, is_damaged=bool(entries))
         entries.append(entry)
     return Journal(entries)
@@ -240,7 +240,7 @@ def _replay_field(
     except SnapshotError as error:
         return str(error)
     except Exception:  # events of another version or configuration; the start must not fail
-        log.exception("state: an event of the event journal failed")
+        log.exception("state: an event in the event journal cannot be replayed")
         return "an event failed"
     return ""
 
@@ -251,8 +251,8 @@ def _continued(
     """Return the `FieldCheckpoint` of a field at the time of a journal entry.
 
     `field` is the checkpoint before the journal, and `controller` has handled the events up to
-    `entry`. For each interval since this checkpoint, one more number counts as reserved. So a
-    process that reads the journal and a process that does not read it skip the same numbers.
+    `entry`. For each interval since this checkpoint, one more interval number counts as reserved.
+    So a process that reads the journal and a process that does not read it skip the same numbers.
     """
     return replace(
         field,

@@ -340,9 +340,9 @@ class Loop:
             )
         elif self._clock.is_set:
             log.info(
-                "the wall clock is not synchronised and may be behind; readings that are dated in "
-                "the future count as measured on arrival until the clock is synchronised, but no "
-                "longer than %g min",
+                "the wall clock is not synchronised and may be behind; until it is synchronised, "
+                "but for at most %g min, a reading that is dated in the future counts as measured "
+                "on arrival",
                 MAX_SYNC_WAIT_S / 60.0,
             )
         self._on_change()

@@ -30,8 +30,8 @@ def restore_controller(
         problem = _restore_partial(occasion, name, controller, snapshot, error)
     if why := controller.why_threshold_replaced:
         log.warning(
-            "%s: the field %s uses the configured threshold of the alert, not that of a command: "
-            "%s",
+            "%s: the field %s uses the configured threshold of the alert, not the threshold that a "
+            "command has set: %s",
             occasion,
             name,
             why,
@@ -74,7 +74,7 @@ def log_charge(name: str, controller: Controller, unknown: int) -> None:
 
 
 def log_removed(occasion: str, fields: Iterable[str]) -> None:
-    """Warn of removed `fields`, whose state is missing in the next checkpoint.
+    """Log a warning for each of the removed `fields`: the next checkpoint lacks its state.
 
     The state of a removed field is deleted although the field may return. If the state were kept,
     each checkpoint would contain it, and would be written less often; see `checkpoints`.

@@ -1554,8 +1554,8 @@ def test_a_sensor_in_another_unit_is_named_with_the_settings_that_convert_it(
         return
     assert lines == [
         f"The reading of s5 is {values[-1]:.4g}. The median of all sensors is 21.75 °C, but"
-        f" {values[-1]:.4g} {unit} are 20.5 °C. If s5 sends {unit}, give it a"
-        " [[fields.<name>.readings]] of its own, with"
+        f" {values[-1]:.4g} {unit} are 20.5 °C. If s5 sends {unit}, add a"
+        " separate table [[fields.<name>.readings]] for s5, with"
         f" scale = {1 / scale:.5g} and offset = {-offset / scale:.5g}."
     ]
 
@@ -1574,8 +1574,8 @@ def test_a_converted_sensor_is_named_with_the_value_that_it_sent(init_with):
     (line,) = [each for each in made.stderr.splitlines() if each.startswith("The reading of")]
     assert line.startswith("The reading of porch is 70, which is converted to 158 °F.")
     assert line.endswith(
-        "If porch sends °F, give it a [[fields.<name>.readings]] of its own, without scale and"
-        " offset."
+        "If porch sends °F, add a separate table [[fields.<name>.readings]] for porch, without"
+        " scale and offset."
     )
 
 

@@ -806,7 +806,7 @@ def test_readings_with_the_times_of_a_wrong_clock_can_be_left_out(config, tmp_pa
 @pytest.mark.parametrize("command", COMMANDS)
 def test_readings_in_another_unit_than_the_field_are_refused(refusal, command):
     assert refusal(command, "", "°C") == (
-        "home.temperature: the readings of this time were recorded in °C, but the unit of "
+        "home.temperature: the selected readings were recorded in °C, but the unit of "
         'the field is °F. To use them, set  unit = "°C"  in a copy of the configuration in the '
         "same directory. [E200]\n"
     )

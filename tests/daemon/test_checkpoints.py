@@ -89,10 +89,10 @@ def test_the_log_says_that_the_threshold_of_a_command_is_not_kept(timed, caplog,
         Life(timed, kept, alert=alert, plausible=(0.0, highest)).checkpoints.save()
     logged = [each for each in caplog.messages if "threshold" in each]
     assert logged == [
-        "state: the field lab uses the configured threshold of the alert, not that of a command: "
-        "threshold is 28, which is not within the plausible range of 0 to 27; every accepted "
-        "reading would be on the same side of this level. Set a level within this range, or set "
-        "another range with `plausible`."
+        "state: the field lab uses the configured threshold of the alert, not the threshold that "
+        "a command has set: threshold is 28, which is not within the plausible range of 0 to 27; "
+        "every accepted reading would be on the same side of this level. Set a level within this "
+        "range, or set another range with `plausible`."
     ] * (highest == 27.0)
 
 

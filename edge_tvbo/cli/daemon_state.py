@@ -28,7 +28,7 @@ def span_text(span: tuple[int, int] | None) -> str:
 
 
 def retained_state(settings: "Settings", fields: list[str]) -> "RetainedState":
-    """Return the retained documents of a daemon and of its `fields` from the broker."""
+    """Read the retained documents of a daemon and its `fields` from the broker, and return them."""
     from edge_tvbo_adapters.mqtt.read_retained import read_retained
 
     return read_retained(settings.mqtt.for_readers(), settings.instance, fields, RETAINED_TIMEOUT_S)

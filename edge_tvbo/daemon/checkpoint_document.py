@@ -194,7 +194,8 @@ def used_number(field: FieldCheckpoint, away: float, every: float | None) -> int
     length and with their present length, `every`; the larger count is used. The intervals that
     `resume_point` skips are subtracted, because their numbers are counted separately.
 
-    If the disk was full for several processes, a number can be used twice in any of these cases:
+    If several processes were killed while the disk was full, a number can be used twice in any of
+    these cases:
 
     - The elapsed time is unknown.
     - One of these processes had the interval "on-reading".
@@ -222,14 +223,14 @@ def unknown_intervals(
     The result is the smallest of these numbers:
 
     - how many intervals begin in the `away` s after the checkpoint, if this is known;
-    - how many numbers the checkpoint has reserved; only half as many if the checkpoint is the
-      `newest`, because the numbers suffice until two more checkpoints are written;
+    - how many interval numbers the checkpoint has reserved; only half as many if the checkpoint is
+      the `newest`, because the numbers suffice until two more checkpoints are written;
     - if the checkpoint is the newest and has a journal: how many intervals can begin before the
       next entry of the journal.
 
     If the disk was full, no other checkpoint could be stored in the `unsaved` s after this one. In
-    this time, killed processes may have begun more intervals than the last two numbers allow. The
-    result is then at least the number of intervals that begin in this time.
+    this time, killed processes may have begun more intervals than the second and the third number
+    above. The result is then at least the number of intervals that begin in this time.
 
     >>> field = FieldCheckpoint(b"", 7, 15, every=600.0, next_in=600.0)
     >>> [unknown_intervals(field, 36_000.0, newest=newest) for newest in (True, False)]

@@ -71,5 +71,5 @@ class Store(Protocol):
         ...
 
     def why_empty(self) -> str:
-        """Return why `generations` yields no checkpoint; "" if none has been stored yet."""
+        """Return why the store yields no checkpoint; "" if none has been stored yet."""
         ...

@@ -18,8 +18,9 @@ used twice:
   later process skips the reserved numbers, as after a kill.
 
 Energy budgets. After a kill, the energy budgets are charged for the intervals that could begin
-until the next checkpoint was due. If a process cannot write a checkpoint, it marks until when it
-will try again. Then the budgets are charged for all intervals until the last mark.
+until the next checkpoint was due. If a process cannot write a checkpoint, it stores a mark with the
+time of its next attempt. After a kill, the budgets are then charged for all intervals until the
+time in the last mark.
 
 Journal. A checkpoint of more than `LARGE_DOCUMENT_BYTES` is written less often than a small
 checkpoint. At the other times at which a small checkpoint would be written, the events that the
@@ -235,10 +236,10 @@ class Checkpoints(LoopService):
     def note(self, field: str, event: Event, seconds: float) -> None:
         """Record an event for the journal; the controller of `field` has handled the event.
 
-        The controller needed `seconds` to handle it. If one turn of the loop has very many events,
-        they become several entries. Otherwise each such turn would need a new document. No entry
-        is written directly after a step of the clock, because the controllers of other fields may
-        not know of the step yet.
+        The controller needed `seconds` to handle the event. If one turn of the loop has very many
+        events, several entries are written in this turn. Otherwise each such turn would need a new
+        checkpoint. No entry is written directly after a step of the clock, because the controllers
+        of other fields may not know of the step yet.
         """
         buffer = self._buffer
         if buffer:

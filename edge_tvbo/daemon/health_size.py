@@ -65,8 +65,9 @@ def bounded_reply(reply: StatusReply) -> StatusReply:
 def _limited(field: FieldHealth, texts: int, names: int | None, ignored: int | None) -> FieldHealth:
     """Return a field's health, in which no key has more sensors than its limit.
 
-    `texts` is the limit for sensors with texts, `ignored` is the limit for ignored sensors, and
-    `names` is the limit for other ids of sensors. With None, there is no limit.
+    `texts` limits the faulty and the implausible sensors, which have texts. `ignored` limits the
+    ignored sensors, and `names` limits the sensors under each other key. With None, there is no
+    limit.
     """
     energy = field.energy
     return replace(
@@ -85,7 +86,7 @@ def _first(texts: Mapping[str, str], number: int) -> dict[str, str]:
 
 
 def _left_out(health: Health, shortened: Health) -> str:
-    """Return a text for `problem` with the number of sensors that the document leaves out."""
+    """Return a text for the key `problem`: how many sensors the health document leaves out."""
     left = dict(_counts(shortened))
     numbers = [f"{number - left[key]} of `{key}`" for key, number in _counts(health)]
     several = ", ".join(each for each in numbers if not each.startswith("0 "))

@@ -78,7 +78,8 @@ class Restoration:
     def run(self) -> None:
         """Restore the controllers and schedules of the fields, one after another.
 
-        So at most one throwaway controller for a replay is in memory.
+        The journal of a field is replayed in a throwaway controller; of these controllers, only
+        one is in memory at a time.
         """
         began = time.monotonic()
         stored = [self._document.anchor]

@@ -62,8 +62,8 @@ class _FieldCounts(msgspec.Struct):
 class StatusCollector(LoopService):
     """Counter of the daemon's decisions, and publisher of its health.
 
-    It is an observer and a service of the loop. It stays in use after a reload: `attach` replaces
-    the objects that it observes, and the counts continue.
+    The collector is an observer and a service of the loop. It stays in use after a reload: `attach`
+    replaces the objects that the collector observes, and the counts continue.
 
     Parameters
     ----------

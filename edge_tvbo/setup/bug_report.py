@@ -45,7 +45,7 @@ DECISIONS = 50  # number of last decisions of each field in the report
 
 
 class HistoryReader(DecisionHistory, Protocol):
-    """Decision history that names its fields, as the bug report needs it."""
+    """Decision history, for the bug report; it can list the names of its fields."""
 
     def fields(self) -> list[str]:
         """Return, for the bug report, the sorted names of the fields in the decision history."""

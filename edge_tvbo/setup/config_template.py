@@ -176,7 +176,7 @@ def _format(source: SourceValues) -> dict[str, str]:
 
 
 def _conversion(source: SourceValues) -> list[str]:
-    """Return the template's settings that convert to the field's unit; empty without conversion."""
+    """Return a source's settings that convert to the field's unit; empty without conversion."""
     if (source.scale, source.offset) == (1.0, 0.0):
         return []
     return [f"scale = {source.scale:.6g}", f"offset = {source.offset:.6g}"]

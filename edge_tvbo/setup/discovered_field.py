@@ -97,7 +97,7 @@ class DiscoveredField(NamedTuple):
     def others(self) -> dict[tuple[str, OtherUnit], list[SensorGroup]]:
         """The sensor groups of the field that use another unit than the field.
 
-        They are grouped by integration and unit.
+        The keys of the result are pairs of an integration and a unit.
         """
         found: dict[tuple[str, OtherUnit], list[SensorGroup]] = {}
         for each in self.sources:

@@ -24,7 +24,7 @@ _STATE = re.compile(r"(.*)\{sensor\}/sensor/([^/{}]+)/state")
 
 
 def states_of_home_assistant(base: str, entity: str) -> Iterator[tuple[str, DetectedSensor]]:
-    """Yield the sensor of a state that Home Assistant publishes (statestream).
+    """Yield the payload format and the sensor of a state that Home Assistant publishes over MQTT.
 
     The name of the entity consists of the names of the sensor and of a known quantity. Setpoints,
     forecasts and temperatures inside a device yield nothing.
@@ -61,9 +61,10 @@ def named_by_entity(
 ) -> Iterator[SensorGroup]:
     """Yield the sensor groups, with the sensors of Home Assistant named by their entities.
 
-    `signs` maps base topics to the results of `sign_of_base`. Without a sign, a base topic belongs
-    to Home Assistant if it has at least `MIN_ENTITIES` sensors of one quantity that no other base
-    topic has. States of Home Assistant that belong to no known quantity are left out.
+    `signs` says for a base topic whether it belongs to Home Assistant; see `sign_of_base`. A base
+    topic that is not in `signs` belongs to Home Assistant if it has at least `MIN_ENTITIES` sensors
+    of one quantity that no other base topic has. States of Home Assistant that belong to no known
+    quantity are left out.
     """
     found: dict[str, list[tuple[DetectedSensor, SensorGroup, str]]] = {}  # by base topic
     for group in (groups := list(groups)):

@@ -164,9 +164,9 @@ def _is_near(value: float, group: SensorGroup) -> bool:
 def reference_group(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
     """Return that group of a field which most probably sends its readings in `unit`.
 
-    If the codec of a group converts to `unit`, this group is returned. Otherwise, the group is
-    returned whose median agrees with the medians of most groups. Two medians agree if they are near
-    each other, possibly after a conversion of the other group's median from another unit.
+    If the codec of a group converts to `unit`, this group is returned. Otherwise, the result is the
+    group whose median agrees with the medians of most groups. A median agrees with another one if
+    they are near each other, possibly after a conversion of the other one from another unit.
     """
 
     def agreeing(group: SensorGroup) -> int:
@@ -242,7 +242,8 @@ def unconverted_unit(group: SensorGroup, unit: str) -> OtherUnit | None:
     """Return the usual unit of a group's quantity if `group` may use it instead of `unit`.
 
     The result is None if `unit` is the usual unit, or cannot be converted to it. The result is also
-    None if the unit of the readings is known: announced, or produced by the codec.
+    None if the unit of the readings is known, because the sensors announce the unit, or because the
+    codec converts to it.
 
     >>> hall = SensorGroup("zigbee2mqtt", "zigbee2mqtt/{sensor}", "temperature", None,
     ...     {"hall": 21.0}, 1)

@@ -160,8 +160,8 @@ def _echo_next_step(
 ) -> None:
     """Print, after `fit`, what to do so that the daemon of CONFIG uses the new model of a `field`.
 
-    `sensors` lists the sensors of the model. If the model lacks sensors of the field, these are
-    printed, too.
+    `sensors` lists the sensors of the model. If sensors of the field are not in the model, their
+    ids are printed, too.
     """
     from edge_tvbo.messages.formatting import listed
     from edge_tvbo.setup.config_template import toml_string

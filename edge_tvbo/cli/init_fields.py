@@ -62,7 +62,8 @@ def _named_sensors(answers: Answers) -> list[FieldValues]:
 def _check_unit(answers: Answers, quantities: Iterable[str]) -> None:
     """Raise `ConfigError` if the unit in the option --unit fits none of the `quantities`.
 
-    A unit fits a quantity unless it is known as a unit of other quantities only.
+    A unit does not fit a known quantity if only other known quantities have this unit. An unknown
+    unit fits every quantity.
     """
     names = (known_quantity(each).name for each in quantities)
     problems = [wrong_unit(name, answers.unit or "") for name in names]

@@ -103,7 +103,7 @@ class DecisionLog:
 
 
 def _activations(entry: HistoryEntry) -> tuple[EarlierActivation, ...]:
-    """Return the newest activations of an `entry`, for the next log entry of the same interval.
+    """Return the newest activations in `entry`, for the next log entry of the same interval.
 
     The result is empty after a decision to save energy: the controller makes this decision only at
     the beginning of an interval, and activates no sensor.

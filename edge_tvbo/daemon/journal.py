@@ -161,7 +161,7 @@ def read(journals: Iterable[bytes], document: bytes) -> Journal:
 
 
 def _read(data: bytes, document: bytes) -> Journal:
-    """Return the valid entries of a journal; empty if the journal is of another checkpoint."""
+    """Return the valid entries of a journal; empty if it belongs to another checkpoint."""
     entries: list[Entry] = []
     at = 0
     while at < len(data):

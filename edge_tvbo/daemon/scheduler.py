@@ -191,7 +191,7 @@ class _FieldTimer:
         """Set the deadline for replies in the interval with the number `interval`.
 
         At the present time, `now`, the sensor has `allowed` s to reply. The deadline is not later
-        than `max_deadline`, unless this leaves less than `least` s.
+        than `max_deadline`, unless the sensor would then have less than `least` s.
         """
         if interval != self.activated_in:
             self.activated_in = interval

@@ -388,4 +388,4 @@ def test_a_document_above_the_limit_of_the_broker_is_not_sent(mosquitto, drive, 
     assert b'"interval":2' in watcher.on("edge_tvbo/small/lab/selected")[0]
     (line,) = logged(caplog, logging.WARNING)
     assert "edge_tvbo/small/lab/selected" in line
-    assert "of 2000 bytes" in line
+    assert "bytes; the limit is 2000" in line

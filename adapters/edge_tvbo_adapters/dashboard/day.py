@@ -79,8 +79,8 @@ def _combined(earlier: Frame, frame: Frame) -> Frame:
 
     Each frame may be incomplete: the history may not yet contain a reply, and the dashboard may
     have missed messages. If the two frames have different decisions, only the readings and the
-    start time of the earlier frame are used. The reply and the estimates of the earlier frame
-    belong to its own decision.
+    start time of the earlier frame are used, because its reply and its estimates belong to the
+    earlier decision.
     """
     readings = earlier.readings | frame.readings
     if earlier.decision != frame.decision:

@@ -87,7 +87,8 @@ class DashboardFieldState:
         """Add a frame with `decision` to the field's frames in the state of the dashboard.
 
         There are two exceptions. If the last frame belongs to the same interval, its decision is
-        replaced. A decision that a frame already contains is ignored: the broker has retained it.
+        replaced. A decision that a frame already contains is ignored: the broker has only sent the
+        copy that it retains.
 
         A daemon that restarts without stored state counts its intervals from 0 again. So two frames
         with the same interval number can belong to different intervals; see `is_of_interval`.
@@ -244,9 +245,9 @@ class DashboardFieldState:
     def _frame_of_posterior(self) -> int | None:
         """Return the index of the dashboard's frame for the interval of the present posterior.
 
-        The index is -1 for the last frame and -2 for the frame before it. The result is None if
-        neither of these two frames has the interval. The index is -2 if a reply has begun a new
-        interval. Then the decision of the new interval arrives before the posterior of the old one.
+        The index is -1 for the last frame and -2 for the frame before it. It is -2 if a reply has
+        begun a new interval, because the decision of the new interval then arrives before the
+        posterior of the old interval. Returns None if neither of the two frames has the interval.
         """
         for index in range(-1, -1 - min(2, len(self.frames)), -1):
             if self.posterior and self.frames[index].decision.interval == self.posterior.interval:

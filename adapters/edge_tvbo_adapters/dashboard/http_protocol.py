@@ -24,7 +24,7 @@ class TimedH11Protocol(H11Protocol):
         self._time_request()
 
     def data_received(self, data: bytes) -> None:
-        """Handle a part of an HTTP request; the wait ends when the request is complete."""
+        """Handle a part of an HTTP request; stop the timer when the request is complete."""
         super().data_received(data)
         self._time_request()
 

@@ -270,7 +270,7 @@ class Dashboard:
 class DashboardServer(uvicorn.Server):
     """The dashboard's server, which ends the event streams of all open pages before it stops.
 
-    Otherwise, the server would wait for the end of these streams.
+    A server that does not end the event streams would run until every page is closed.
     """
 
     def __init__(self, config: uvicorn.Config, dashboard: Dashboard) -> None:

@@ -224,13 +224,17 @@ class DashboardState:
     def _check_fields(self, names: frozenset[str]) -> None:
         """Raise `OtherFields` if the daemon lacks a field of the dashboard, or has added one.
 
-        `names` are the daemon's fields. The dashboard may have fewer fields than the daemon on
-        purpose, so the fields of the first health report are not new.
+        `names` are the fields in a health report of the daemon. The dashboard may show only some of
+        the daemon's fields. Therefore a field counts as added only if the first health report did
+        not contain it.
         """
         if self._first_fields is None:
             self._first_fields = names
         if others := (names ^ self.fields.keys()) - (names & self._first_fields):
-            raise OtherFields(f"only one of daemon and dashboard has {listed(sorted(others))}")
+            raise OtherFields(
+                "the daemon and the dashboard have different fields: only one of them has "
+                f"{listed(sorted(others))}"
+            )
 
 
 def _add_notice(field: str | None, notices: deque[Notice], payload: bytes) -> SseEvent:

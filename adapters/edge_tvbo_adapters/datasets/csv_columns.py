@@ -136,7 +136,7 @@ def columns_of_export(first: str, separator: str) -> CsvColumns:
 def needs_mark(header: str) -> bool:
     """Return whether a wide CSV file with this `header` must be marked with `ALL_SENSORS`.
 
-    In such a file, the first column is the time, and each further column is a sensor. Without the
+    In a wide file, the first column is the time, and each further column is a sensor. Without the
     mark, a column such as ``battery`` would not be read as a sensor.
 
     >>> needs_mark("time,hall,attic"), needs_mark("time,hall,battery")
@@ -150,7 +150,7 @@ def needs_mark(header: str) -> bool:
 
 
 def _has_readings(cells: Iterable[str]) -> bool:
-    """Return whether most cells of a CSV column are numbers, and some numbers have decimals."""
+    """Return whether a CSV column holds readings: mostly numbers, and some with decimals."""
     texts = [text for cell in cells if (text := cell.strip()).lower() not in EMPTY]
     numbers = [text for text in texts if is_number(text)]
     has_fraction = any("." in text or "," in text for text in numbers)

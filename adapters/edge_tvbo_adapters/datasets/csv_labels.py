@@ -241,9 +241,9 @@ def _explained(
     """Return the share of the variance of CSV readings that their labels explain, 0 to 1.
 
     The variance is the sum of the squared deviations of all readings from the mean of their sensor.
-    The unexplained part is the same sum for the means of groups instead of sensors. A group
-    contains the readings of one sensor with one label. The `key` of a reading is the number of its
-    group.
+    The unexplained part is the sum of their squared deviations from the mean of their group. A
+    group contains the readings of one sensor that have the same label; `key` is the number of each
+    reading's group.
     """
 
     def squares(group: NDArray[np.intp]) -> float:

@@ -215,8 +215,8 @@ def is_time(text: str, kind: str | None = None) -> bool:
 def _is_rounded(text: str) -> bool:
     """Return whether a CSV time is a number that a spreadsheet has rounded to at most six digits.
 
-    Other programs also write exact times with an exponent: 1.7724096E9 is 1772409600 without the
-    zeros at its end.
+    An exponent alone is no sign of rounding, because some programs write exact times with an
+    exponent, such as 1.7724096E9 for 1772409600.
 
     >>> _is_rounded("1.77241E+12"), _is_rounded("1.7724096E9")
     (True, False)

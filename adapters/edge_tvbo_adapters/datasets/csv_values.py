@@ -143,8 +143,8 @@ def is_number(text: str) -> bool:
 def without_codes(reading: NDArray[np.float64]) -> tuple[NDArray[np.float64], dict[float, int]]:
     """Return CSV readings with NaN in place of codes such as -999, and how often each code occurs.
 
-    A number in `CODES`, or the only number of at least ±`MIN_FILL_VALUE`, is a code if it is far
-    below or far above all other readings.
+    A code is far below or far above all other readings. It is one of `CODES`, or the only very
+    large number: no other number has an absolute value of at least `MIN_FILL_VALUE`.
 
     >>> import numpy as np
     >>> without_codes(np.array([20.0, -999.0, 25.0]))

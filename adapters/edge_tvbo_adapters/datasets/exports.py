@@ -19,9 +19,9 @@ EXPORTED_ROWS = 1000  # number of rows that are converted to lists in one step
 def csv_lines(recording: Recording) -> Iterator[str]:
     """Yield the lines of an export as wide CSV: a time, and the mean reading of each sensor.
 
-    A cell is empty if the sensor was not read; an interval without any reading has no row. A sensor
-    id such as ``battery`` would usually not be read as the name of a sensor. If there is such an
-    id, the first line says that all columns are sensors.
+    A cell is empty if the sensor was not read; an interval without any reading has no row. The
+    dataset `csv` does not read a column such as ``battery`` as a sensor. If a sensor has such an
+    id, the first line of the export says that all columns are sensors.
     """
     header = ",".join(["time", *recording.sensors])
     if needs_mark(header):

@@ -102,7 +102,10 @@ def unlisted_text(sensors: Collection[str]) -> str:
 def _columns(
     readings: RecordedReadings, sensors: Sequence[str]
 ) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]:
-    """Return the times, the arms and the values of the stored readings of `sensors`."""
+    """Return the times, the sensor numbers and the values of the stored readings.
+
+    A sensor number is an index of `sensors`; readings of other sensors are left out.
+    """
     index = {sensor: arm for arm, sensor in enumerate(sensors)}
     arm_of = np.array([index.get(sensor, -1) for sensor in readings.sensors], np.intp)
     arms = arm_of[readings.sensor]

@@ -44,7 +44,8 @@ COUNTERS: dict[str, tuple[str, Callable[[FieldStatus], float]]] = {  # name: (he
     ),
     "missed": ("Activations whose sensor timed out.", lambda field: field.endings.get("missed", 0)),
     "undelivered": (
-        "Activations that the broker refused or did not confirm in time, or a restart withdrew.",
+        "Activations that the broker refused, or did not confirm in time, or that a restart"
+        " withdrew.",
         lambda field: field.endings.get("undelivered", 0),
     ),
     "resets": ("Resets of the model.", lambda field: field.resets),

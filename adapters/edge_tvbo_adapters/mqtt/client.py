@@ -57,9 +57,10 @@ def connect_client(
 
 
 def detach_callbacks(client: Client) -> None:
-    """Remove the callbacks of a paho client, so that it is freed as soon as nothing refers to it.
+    """Remove the callbacks of a paho client, so that the client can be freed immediately.
 
-    The callbacks refer to the session of the client, so the client would refer to itself.
+    The callbacks refer to the client's session, and the session refers to the client. Without the
+    removal, only the garbage collector could free them.
     """
     client.on_connect = client.on_disconnect = client.on_subscribe = None
     client.on_publish = client.on_message = None

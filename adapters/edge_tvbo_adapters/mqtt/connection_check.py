@@ -48,7 +48,7 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 class NoReading(CheckResult, frozen=True):
-    """Result for a source from which no new reading arrived; this alone is no failure."""
+    """Check result: no sensor of the source sent a new reading or charge; this is no failure."""
 
     @property
     def label(self) -> str:
@@ -219,10 +219,12 @@ class ObservedSource:
     def result(self, seconds: float) -> CheckResult:
         """Return the check result of a source: which sensors reported, and what was rejected.
 
-        A retained message shows that its format is right, but not that its sensor still reports.
-        The check fails if messages were rejected and no reading arrived, not even a retained one.
-        If no message was rejected and no new reading arrived, the check does not fail, and the text
-        says what the user can try.
+        There are two cases without a new reading:
+
+        - If messages were rejected, the check fails, unless a retained reading arrived. A retained
+          reading shows that its format is right, but not that its sensor still reports.
+        - If no message was rejected, the check does not fail, and the text says what the user can
+          try.
         """
         seen = self._sensors_seen
         retained = [each for each in self._sensors if each in self._sensors_retained - seen]
@@ -278,7 +280,8 @@ class ObservedBatteries:
     def result(self, seconds: float) -> CheckResult:
         """Return the check result of the batteries: how many sensors of the field sent a charge.
 
-        Sensors on mains power send none, so only a field without any charge gets advice.
+        If no sensor sent a charge, the text contains advice. If only some sensors sent a charge, it
+        contains none, because sensors on mains power send no charge.
         """
         text = (
             f"{self._field}, energy.battery: {len(self._sensors_seen)} of {len(self._sensors)} "
@@ -397,8 +400,8 @@ def _publish_discovery(session: ShortSession, topic: str, observed: Observed) ->
 
     Home Assistant receives this message, too. If the broker retains a discovery message, its copy
     is published, because Home Assistant ignores a message that changes nothing. Otherwise, the
-    message is a text that is no JSON, for which Home Assistant logs a warning. It is not empty,
-    because Home Assistant would remove the device.
+    message is a text that is not JSON, and Home Assistant logs a warning. The message is not empty,
+    because an empty message would make Home Assistant remove the device.
     """
     session.subscribe([topic])
     session.listen(time.monotonic() + QUIET_S, lambda: observed.discovery_copy is not None)
@@ -420,8 +423,8 @@ def _publish_discovery(session: ShortSession, topic: str, observed: Observed) ->
     if not session.why_refused:
         text = (
             f"a message on {topic} does not come back: the broker refuses it, or this login cannot "
-            f"read the topic; {fix}. If the broker supports MQTT 5, this check says with "
-            "EDGE_TVBO__MQTT__VERSION=5 which it is"
+            f"read the topic; {fix}. To find out which of the two is the cause, repeat this check "
+            "with EDGE_TVBO__MQTT__VERSION=5 if the broker supports MQTT 5"
         )
     return CheckResult(False, text, Code.FORBIDDEN)
 

@@ -96,7 +96,7 @@ def no_connection_yet(timeout_s: float) -> ConnectionProblem:
 
 
 def silent_server() -> ConnectionProblem:
-    """Return the connection problem of a server that sends no CONNACK, or no other answer."""
+    """Return the connection problem of a server that accepts a connection, but sends nothing."""
     return ConnectionProblem(
         "the broker accepts the connection, but then sends nothing; if it is an MQTT broker, it "
         "may hang: restart it; otherwise, check mqtt.host and mqtt.port",

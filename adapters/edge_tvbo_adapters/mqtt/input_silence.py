@@ -48,7 +48,7 @@ class InputSilence:
 
     @property
     def persists(self) -> bool:
-        """Whether the link has reconnected because of a silence that still continues."""
+        """Whether the link has reconnected because all sensors were silent, and they still are."""
         return self._expects and self._limit > self._configured
 
     def begin(self, now: float) -> None:

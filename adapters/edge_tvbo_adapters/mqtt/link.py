@@ -223,10 +223,13 @@ class MqttLink:
     def service(self, mask: int, now: float) -> Iterator[tuple[str, Event]]:
         """Do the link's work: read, write, keep the session alive, reconnect.
 
-        Yields ``(field, event)`` for each message that a sensor sent, the oldest first, for each
-        activation that the broker has refused, and for each field whose withdrawn documents the
-        broker has cleared. The caller takes all events, and handles an event before it takes the
-        next event.
+        Yields ``(field, event)``
+
+        - for each message that a sensor sent, the oldest first;
+        - for each activation that the broker has refused;
+        - for each field whose withdrawn documents the broker has cleared.
+
+        The caller takes all events, and handles an event before it takes the next event.
         """
         session = self._session
         if session is None:
@@ -258,8 +261,8 @@ class MqttLink:
         """Yield the users' commands that the MQTT link has queued, and the reasons for rejections.
 
         The link publishes the responses to the rejected commands. After `take_over`, all commands
-        wait until the link is online, because they may activate a sensor, but for at most
-        `MAX_REQUEST_DELAY_S`.
+        wait until the link is online, because a command may activate a sensor. They wait at most
+        `MAX_REQUEST_DELAY_S` seconds.
         """
         is_due = time.monotonic() >= self._requests_due
         for each in self._requests.take() if self._requests and is_due else ():
@@ -300,8 +303,8 @@ class MqttLink:
     def take_over(self, before: "MqttLink") -> None:
         """Publish over the MQTT link the notices that the closed link `before` did not deliver.
 
-        Also queue the users' commands that `before` did not handle. Notices of removed fields, and
-        notices and commands of another instance, stay lost.
+        Also queue the users' commands that `before` did not handle. Notices of removed fields are
+        left out. If `before` belongs to another instance, none of its notices and commands are used.
         """
         self._publisher.take_over(before._outbox)
         if self._requests and before._requests:

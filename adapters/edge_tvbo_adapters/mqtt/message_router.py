@@ -198,7 +198,7 @@ class Route:
         name = self._others[sensor]
         if name != sensor:
             return f"the sensor with the id {sensor} has the name {name!r}"
-        return f"the sensor {sensor} has another source"
+        return f"the sensor {sensor} belongs to another source of the field"
 
 
 class BatteryRoute(Route):
@@ -246,9 +246,10 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
     Each source of readings has one route. If the field has a topic for the charges of batteries,
     more routes follow:
 
-    - one route for all batteries, if no source has the same topic;
-    - otherwise one route for the batteries of each source with the same topic. Two sensors in
-      different sources can be probes of one device, and then have the same name in the topic.
+    - one route for all batteries, if no source uses this topic;
+    - otherwise one route for each source that uses this topic. The route has only the sensors of
+      its source, because two sensors in different sources can have the same name in the topic: they
+      can be probes of one device.
     """
     found = [
         Route(

@@ -13,11 +13,12 @@ MIN_REPEATS = 3  # after this many attempts in a row with the same problem, it c
 class OutageLog:
     """Logs the outages of a broker connection; in an outage, each problem is logged only once.
 
-    - Some problems can be temporary: a lost connection, a refused connection, or no route to the
-      broker. Of these problems, only the first in an outage is logged, as an error, and each one
-      that ends `MIN_REPEATS` attempts in a row.
     - Each lasting problem, such as a wrong password or an unknown CA, is logged as an error.
-    - A problem that was logged in an outage just before is logged later, if the new outage lasts.
+    - Some problems can be temporary: a lost connection, a refused connection, or no route to the
+      broker. A temporary problem is logged as an error only if it is the first problem of an
+      outage, or if it ends `MIN_REPEATS` attempts in a row.
+    - A problem of an outage that ended less than `QUIET_S` seconds ago is not logged at once when
+      it occurs again. It is logged later if the new outage lasts.
     - A short outage, in which no error was logged, is logged as one warning when it is over.
     - At debug level, each problem and each wait is logged.
 
@@ -67,9 +68,9 @@ class OutageLog:
     def failed(self, problem: ConnectionProblem, now: float) -> None:
         """Log a connection problem of the present outage.
 
-        In one outage, each problem is logged only once. Of the temporary problems, only the first
-        is logged. If the problem was logged in an outage that ended in the last `QUIET_S` seconds,
-        it is left to a later call.
+        In one outage, each problem is logged only once, and a temporary problem only if no other
+        problem was logged before. If the problem was logged in an outage that ended less than
+        `QUIET_S` seconds ago, it is not logged now; a later call can log it.
         """
         is_known = problem.text in self._logged or (self._logged and not problem.lasting)
         if is_known or now < self._quiet.get(problem.text, now):

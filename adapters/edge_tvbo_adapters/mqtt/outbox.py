@@ -117,7 +117,7 @@ class Outbox:
         self._append(self._waiting, topic, Publication(topic, payload, retained=True))
 
     def awaits_ack(self, topic: str) -> bool:
-        """Return whether the outbox has a state or discovery message that is not acknowledged."""
+        """Return whether the outbox has an unacknowledged or waiting message on `topic`."""
         in_flight = any(each.topic == topic for each in self._in_flight.values())
         return in_flight or topic in self._waiting
 
@@ -272,8 +272,8 @@ class Outbox:
     def _confirm(self, topic: str) -> None:
         """Remove the activations on `topic` from the outbox's unconfirmed activations.
 
-        An earlier session sent these activations. In this session, the broker has acknowledged a
-        retained message on `topic`.
+        An earlier session sent these activations. They count as confirmed, because the broker has
+        now acknowledged a retained message on `topic`.
         """
         left = [each for each in self._unconfirmed if each[0] != topic]
         self._unconfirmed = deque(left, maxlen=MAX_UNSENT)

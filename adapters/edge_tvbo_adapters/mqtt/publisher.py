@@ -214,10 +214,10 @@ class Publisher:
 
 
 def activations(name: str, field: FieldSettings) -> dict[str, Activation]:
-    """Return a dict that maps the sensors of a field to the publisher's activations of them.
+    """Return a dict that maps each sensor of a field to the way in which it is activated.
 
-    The topic of an activation contains the sensor's name. Sensors that are not activated are left
-    out.
+    An `Activation` contains the mode, the topic with the sensor's name, and the payload. Sensors
+    that are not activated are left out.
     """
     return {
         sensor: replace(

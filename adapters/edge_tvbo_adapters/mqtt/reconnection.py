@@ -79,7 +79,7 @@ class Reconnection:
 
     @property
     def sends_singly(self) -> bool:
-        """Whether the session after the reconnection may send only one message at a time."""
+        """Whether the session after the reconnection sends its messages one at a time at first."""
         return self._backoff.short_sessions > 0
 
     @property

@@ -135,7 +135,7 @@ def parse_request(payload: bytes) -> Request:
 
 
 def transaction_of(payload: bytes) -> Transaction:
-    """Return the `transaction` of a user's invalid command, which the response repeats.
+    """Return the `transaction` of a user's invalid command, to repeat it in the response.
 
     Returns None if the request has no readable transaction.
     """

@@ -23,7 +23,7 @@ MIN_REPEAT_S = 600.0  # shortest time between two warnings about one topic
 
 
 class Refusal(NamedTuple):
-    """The first message on a topic that the broker refuses, and a text with the reason."""
+    """A refused message, the first refused one on its topic, and a text with the reason."""
 
     publication: Publication
     text: str
@@ -115,7 +115,7 @@ class Sender:
         topic, size = publication.topic, publication.size
         self._outbox.refuse(publication)
         if topic not in self.left_out:
-            self._announce(publication, f"{size} of {max_size:.0f} bytes")
+            self._announce(publication, f"{size} bytes; the limit is {max_size:.0f}")
         if publication.retained:
             self.left_out[topic] = size
 
@@ -138,7 +138,7 @@ class Sender:
     def take_new(self) -> list[Refusal]:
         """Return the refusals that the sender has logged since the last call.
 
-        Empty messages, which clear a retained message, are left out.
+        Refusals of empty messages are left out; an empty message clears a retained message.
         """
         taken, self._new = self._new, []
         return taken

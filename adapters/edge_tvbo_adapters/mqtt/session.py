@@ -211,8 +211,8 @@ class Session:
     def keepalive(self) -> float:
         """Seconds without traffic after which the session sends a ping; inf for no pings.
 
-        The CONNACK of an MQTT 5 broker can contain a value, which replaces the value of the
-        setting.
+        The configured keep-alive applies, unless the CONNACK of an MQTT 5 broker contains another
+        one.
         """
         return self._client.keepalive or inf
 

@@ -1,4 +1,4 @@
-"""Session starter: starts each session of the link with what the sessions before it have shown."""
+"""Session starter: starts the link's sessions, and remembers the broker's address and version."""
 
 from logging import Logger
 

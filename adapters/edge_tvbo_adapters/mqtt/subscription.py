@@ -67,9 +67,10 @@ class Subscription:
         self._again_at = inf  # monotonic time when a refused subscription is tried again
 
     def begin(self, session: Session, now: float) -> bool:
-        """Subscribe to all topics of the link except the health; return False if there are none.
+        """Subscribe to all topics of the link except the daemon's own health.
 
-        The caller calls this method when a session begins, and again some time after a refusal.
+        Returns False if the link has no other topics. The caller calls this method when a session
+        begins, and again some time after a refusal.
         """
         self._again_at = inf
         if self._health is not None:
@@ -129,7 +130,7 @@ class Subscription:
         return now >= self._granted_by
 
     def is_due_again(self, now: float) -> bool:
-        """Return whether to try a refused subscription again."""
+        """Return whether it is time to try a refused subscription again."""
         return now >= self._again_at
 
     @property

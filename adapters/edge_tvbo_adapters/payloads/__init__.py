@@ -44,7 +44,8 @@ class PayloadFormats(Registry):
     def has_downlink(self, payload: str) -> bool:
         """Return whether the format `payload` has a default downlink message.
 
-        For a format that cannot be loaded, which is a mistake already, the result is true.
+        Also returns True for a format that cannot be loaded: `mistakes` reports this fault, so that
+        no second mistake has to be reported for the missing downlink message.
         """
         try:
             preset = preset_of(payload)

@@ -76,10 +76,10 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 
 
 def of_one_name(matching: Sequence[Measurement], name: str) -> Sequence[Measurement]:
-    """Return the SenML measurements in `matching` that are called `name`, or else all of them.
+    """Return the SenML measurements in `matching` that are called `name`.
 
-    All names in `matching` end with `name`. Raises `PayloadError` if no name is equal to `name`,
-    and `matching` contains several names.
+    The names of all measurements in `matching` end with `name`. If none of them is equal to `name`,
+    all measurements are returned, unless they have several names; then `PayloadError` is raised.
     """
     exact = [each for each in matching if each.name == name]
     names = sorted({each.name for each in exact or matching})

@@ -140,11 +140,11 @@ class FileStore:
         return True
 
     def mark_unsaved(self, until: float) -> None:
-        """Store a mark: perhaps no state file will be stored before the time `until`.
+        """Store a mark with a time, until which perhaps no state file will be stored.
 
-        `until` is in s since 1970. The mark is an empty file with this modification time, because
-        an empty file needs no space on a full disk. If the disk allows no new file, there is no
-        mark.
+        The time, `until`, is in s since 1970. The mark is an empty file with this modification
+        time, because an empty file needs no space on a full disk. If the disk allows no new file,
+        there is no mark.
         """
         with suppress(OSError):
             descriptor = os.open(self._unsaved, _APPENDED_FILE, 0o600)

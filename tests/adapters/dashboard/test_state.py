@@ -257,8 +257,8 @@ def test_log_names_the_other_fields_of_the_daemon_once(caplog):
     for fields in (["heat", "light"], ["heat", "light", "noise"], ["heat", "light", "noise"]):
         state.process(f"{BASE}/health", health_of(fields))
     assert [each.message for each in caplog.records] == [
-        f"{BASE}/health: only one of daemon and dashboard has noise; restart the dashboard if the"
-        " configuration has changed"
+        f"{BASE}/health: the daemon and the dashboard have different fields: only one of them has"
+        " noise; restart the dashboard if the configuration has changed"
     ]
 
 

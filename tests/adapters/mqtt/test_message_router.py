@@ -86,7 +86,7 @@ def test_a_message_under_the_id_of_a_sensor_of_another_source_names_its_topic():
     )
     field = field_settings(["bed", "hall"], "x/{sensor}", "number")
     rooms = MessageRouter({"heat": replace(field, reading=None, readings=sources)})
-    why = "the sensor bed has another source"
+    why = "the sensor bed belongs to another source of the field"
     assert list(rooms.events(message("tele/bed", b"21.5"), 5.0, 5.0)) == [
         ("heat", Unreadable("unknown-sensor", "tele/bed", why))
     ]

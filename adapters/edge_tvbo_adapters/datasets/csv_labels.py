@@ -187,7 +187,7 @@ class CsvLabels:
             "average the readings."
         )
         advice = (
-            f"If the column names the sensors, call it 'sensor' instead of {name!r}; "
+            f"If the column has the names of the sensors, call it 'sensor' instead of {name!r}; "
             f"otherwise {keep}"
             if is_wide
             else keep.capitalize()

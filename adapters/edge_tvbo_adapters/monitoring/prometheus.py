@@ -149,7 +149,9 @@ def _daemon_metrics(status: Status) -> "Iterator[Metric]":
     yield info
     yield gauge("uptime_seconds", "Seconds since the start.", status.uptime)
     yield gauge("healthy", "1 while /healthz returns 200, otherwise 0.", status.healthy)
-    yield gauge("link_online", "1 while the broker is connected, otherwise 0.", status.online)
+    yield gauge(
+        "link_online", "1 while the daemon is connected to the broker, otherwise 0.", status.online
+    )
     yield gauge(
         "link_away_seconds", "Seconds since the connection to the broker was lost.", status.away
     )

@@ -56,7 +56,7 @@ class FormerDocuments:
             self._clear(self._removed)
 
     def add_removed(self, fields: Set[str]) -> None:
-        """Also clear the documents of `fields`, which were removed while no link existed."""
+        """Add `fields` to the fields to clear; they were removed while no link existed."""
         self._removed |= fields
         self._former |= {name: set[str]() for name in fields}
         if self._discovery is None:

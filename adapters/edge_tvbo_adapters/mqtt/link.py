@@ -304,7 +304,7 @@ class MqttLink:
         """Publish over the MQTT link the notices that the closed link `before` did not deliver.
 
         Also queue the users' commands that `before` did not handle. Notices of removed fields are
-        left out. If `before` belongs to another instance, none of its notices and commands are used.
+        left out. If `before` belongs to another instance, nothing is taken over.
         """
         self._publisher.take_over(before._outbox)
         if self._requests and before._requests:

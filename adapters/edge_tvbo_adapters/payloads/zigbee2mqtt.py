@@ -47,8 +47,8 @@ NAME_LEVELS = ("{building}", "{floor}", "{room}")  # levels of a friendly name a
 def _preset(above: int = 0) -> DevicePreset:
     """Return the preset for friendly names with `above` levels before the sensor's name.
 
-    These levels are the last ones of `NAME_LEVELS`: for 1, ``{room}/{sensor}``. The alternatives of
-    the preset are for friendly names with more levels.
+    The levels are the last ones of `NAME_LEVELS`. For example, one level gives ``{room}/{sensor}``.
+    The alternatives of the preset are for friendly names with more levels.
     """
     levels = NAME_LEVELS[len(NAME_LEVELS) - above :]
     topic = "/".join(("zigbee2mqtt", *levels, "{sensor}"))

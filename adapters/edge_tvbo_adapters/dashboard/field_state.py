@@ -148,7 +148,7 @@ class DashboardFieldState:
             self.frames[-1] = replace(self.frames[-1], hotspot=hotspot.sensor)
 
     def add_alert(self, alert: Alert) -> None:
-        """Store the state of the field's alert; raise `OtherUnit` if it is in another unit."""
+        """Store the state of the field's alert; raise `OtherUnit` if the alert has another unit."""
         self._check_unit(alert.unit)
         self.alert = alert
 

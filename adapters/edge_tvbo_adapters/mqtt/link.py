@@ -181,7 +181,7 @@ class MqttLink:
 
     @property
     def removals(self) -> Mapping[str, dict[str, str]]:
-        """Removals of Home Assistant entities that the MQTT link has not completed yet, by key."""
+        """Pending removals of Home Assistant entities; each key is the key of an entity."""
         return self._discovery.removals if self._discovery else {}
 
     def status(self) -> LinkStatus:

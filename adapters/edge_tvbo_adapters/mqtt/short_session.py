@@ -85,7 +85,7 @@ class ShortSession:
 
     @property
     def reports_refusals(self) -> bool:
-        """Whether the broker says if it refuses a message of the short session, as in MQTT 5."""
+        """Whether the broker can report refused messages of the short session: only in MQTT 5."""
         return self._session.version == NEW
 
     def subscribe(self, filters: Iterable[str]) -> list[bool]:

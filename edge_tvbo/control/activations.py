@@ -13,7 +13,7 @@ from edge_tvbo.models.snapshot import MAX_COUNT, decode_struct, read_bytes
 
 
 class ActivationsState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The activations of an interval in a snapshot; see `Activations`."""
+    """State of `Activations` in a snapshot; the class `Activations` describes the attributes."""
 
     arms: list[int]
     awaited: list[int]
@@ -156,7 +156,7 @@ class Activations:
         return awaited
 
     def scale_begun(self, ratio: float) -> None:
-        """Multiply the number `begun` by `ratio`, after the length of an interval has changed.
+        """Multiply `begun`, the number of intervals so far, by `ratio`: their length has changed.
 
         The end of a survey moves by at most one interval of the old or the new length, whichever is
         longer.
@@ -168,7 +168,7 @@ class Activations:
         return ActivationsState(self.arms, self.awaited, self.at, self.left, self.begun)
 
     def restore(self, state: ActivationsState) -> None:
-        """Restore the activations from a checked state."""
+        """Restore the activations from a state that `decode` has returned."""
         self.arms, self.awaited = list(state.arms), list(state.awaited)
         self.at, self.begun = state.at, state.begun
         self.left = min(state.left, max(0, self._settings.max_per_interval - len(self.arms)))

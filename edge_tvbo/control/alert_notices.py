@@ -154,7 +154,7 @@ class AlertNotices:
         return f"Alert {limit}, until {until}: {', '.join(sent) or hotspot + probable}"
 
     def is_overdue(self, at: float) -> bool:
-        """Return whether quiet hours have delayed an alert notice, and are over at time `at`."""
+        """Return whether an alert notice that quiet hours have delayed is due at time `at`."""
         return self.is_delayed and not self._is_quiet(at)
 
     def update(self, at: float) -> Notice | None:
@@ -182,11 +182,12 @@ class AlertNotices:
         return self._readings.clock_is_set and self._quiet.includes(at)
 
     def _causes(self) -> dict[str, float]:
-        """Return the last readings of the sensors that cause the alert, rounded.
+        """Return the rounded last reading of each sensor that causes the alert.
 
         Ignored and excluded sensors are left out, and so are sensors whose last reading may be in
-        another unit. The alert's monitor may still count these sensors among the causes. A sensor
-        that may be stuck is not left out, because it repeats the reading that was used.
+        another unit. The monitor of the alert may still count these sensors among the causes. A
+        sensor that may be stuck is not left out, because it only repeats a reading that the model
+        has used.
         """
         sensors, values = self._field.sensors, self._readings.values
         digits, hidden = self._quantities.digits, self._hotspots.hidden()

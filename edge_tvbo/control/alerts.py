@@ -151,11 +151,15 @@ class AlertMonitor:
 
     @property
     def has_event(self) -> bool:
-        """Whether the alert's `active` differs from the state that `take_event` reported last."""
+        """Whether the alert is active now but was not at the last `take_event`, or vice versa."""
         return self.active is not self._announced
 
     def take_event(self) -> Literal["alert", "alert-over"] | None:
-        """Return "alert" or "alert-over" once after each change of `active`; otherwise None."""
+        """Return the change of the alert since the last call.
+
+        The result is "alert" if the alert has begun, "alert-over" if it has ended, and None if
+        there is no change.
+        """
         if not self.has_event:
             return None
         self._announced = self.active
@@ -186,7 +190,7 @@ class AlertMonitor:
     # --- snapshots ------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the state of the alert, for `check` and `restore`."""
+        """Return the state of the alert for a snapshot."""
         set_by_command = None if self.threshold == self._settings.threshold else self.threshold
         held = _Held(
             self._estimated,
@@ -221,7 +225,10 @@ class AlertMonitor:
             raise SnapshotError("The snapshot's alert is invalid.")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the alert from a checked state; if the state contains no alert, end the alert."""
+        """Restore the alert from a `state` that `check` accepts.
+
+        If `state` contains no alert, an active alert ends.
+        """
         held = _held(state) if "alert" in state else _Held(False, False, NEVER)
         self._estimated, self.active, self.since = held.estimated, held.active, held.since
         self._announced = held.active if held.announced is None else held.announced
@@ -233,7 +240,7 @@ class AlertMonitor:
         self._beyond[:] = state.get("alert_beyond", 0)
 
     def apply_settings(self, values: Sequence[float], plausible: tuple[float, float]) -> None:
-        """After `restore`, apply the alert settings that have changed since the snapshot.
+        """Apply the alert settings that have changed since the snapshot; call `restore` first.
 
         - If the configured threshold has changed, use it. Also use it if the alert could never
           begin, or never end, with the threshold that a command has set; see `check_levels`.
@@ -261,7 +268,7 @@ class AlertMonitor:
     def _problem(self, plausible: tuple[float, float]) -> str:
         """Return why the alert could never begin, or never end, with the threshold of a command.
 
-        Return "" if it can begin and end, or if no command has set the threshold.
+        Return "" if the alert can begin and end, or if no command has set the threshold.
         """
         if self.threshold == self._settings.threshold:
             return ""
@@ -287,10 +294,10 @@ class AlertMonitor:
 
 
 def announced_alert(state: dict[str, Any], sensors: int) -> dict[str, Any]:
-    """Return the alert in `state` if its begin was announced, but not its end; otherwise {}.
+    """Return the alert in `state` if only its beginning was announced, and not its end; else {}.
 
-    The result is a part of the field's next snapshot, in which no sensor causes the alert.
-    `sensors` is the number of the field's sensors.
+    `state` is the state of a field in a snapshot. The result is stored in the next snapshot of the
+    field; it says that no sensor causes the alert any more. `sensors` is the number of sensors.
     """
     if "alert" not in state:
         return {}

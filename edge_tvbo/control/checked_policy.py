@@ -1,4 +1,4 @@
-"""Checked policy: a policy of another package, which may return anything, with checked results."""
+"""Checked policy: a wrapper that checks the results of a policy from another package."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,24 +13,24 @@ _BUILT_IN_NAMES = {str(kind.__struct_config__.tag) for kind in BUILT_IN}
 
 
 class PolicyFailed(SnapshotError):
-    """Error: a policy of another package raised an unexpected exception while it read a snapshot.
+    """Error: a policy from another package raised an unexpected exception on reading a snapshot.
 
     The snapshot may be intact: another version of the package may be able to read it.
     """
 
 
 def checked(policy: Policy) -> "Policy | CheckedPolicy":
-    """Return a `CheckedPolicy` for a policy of another package, and a built-in policy unchanged.
+    """Return `policy` in a `CheckedPolicy` wrapper, or unchanged if the policy is built in.
 
-    A built-in class with a name that is not built in also counts as a policy of another package: it
-    may use a model of that package.
+    A policy is built in if both its class and its name are. Another package can register a built-in
+    class under a new name, with a model of that package; such a policy is wrapped, too.
     """
     is_ours = type(policy).__module__.partition(".")[0] == "edge_tvbo"
     return policy if is_ours and policy.name in _BUILT_IN_NAMES else CheckedPolicy(policy)
 
 
 class CheckedPolicy:
-    """Wrapper of a policy, which checks the results of some methods.
+    """Wrapper that checks the results of some methods of a policy.
 
     `Policy` describes the methods. An invalid result raises a `ValueError` that names the policy
     and the wrong value.
@@ -84,9 +84,10 @@ class CheckedPolicy:
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        """Raise `PolicyFailed` instead of any exception other than `SnapshotError`.
+        """Convert each exception of the policy, except `SnapshotError`, to `PolicyFailed`.
 
-        Any other exception would prevent each start of the daemon until its state is removed.
+        Without this conversion, an exception on reading a snapshot would prevent each start of the
+        daemon until the user removes the stored state.
         """
         try:
             yield
@@ -100,7 +101,7 @@ class CheckedPolicy:
 
 
 def _mistake(choice: Choice, sensors: tuple[str, ...], eligible: Mask | None) -> str:
-    """Return the first mistake in a choice of a checked policy; "" for a valid choice."""
+    """Return a text about the first mistake in a policy's choice; "" for a valid choice."""
     if type(choice) is not Choice:
         return f"selected {choice!r}; it must be a Choice"
     arm = choice.arm

@@ -258,7 +258,7 @@ class Controller:
 
     @property
     def used(self) -> int:
-        """Highest interval number that may have been used for the controller; -1 if there is none.
+        """Highest interval number that may have been used; -1 if no number was used.
 
         This process or a killed process may have used the number. The numbers of intervals that
         passed during a downtime also count as used.
@@ -325,8 +325,8 @@ class Controller:
     def expects_readings(self) -> bool:
         """Whether the controller expects readings: it is not paused, and can activate a sensor.
 
-        If the budgets and the batteries allow no sensor to be activated, it expects no readings. If
-        it sends no commands, the budgets and the batteries do not matter.
+        If the budgets and the batteries allow no sensor to be activated, the controller expects no
+        readings. A controller that sends no commands ignores the budgets and the batteries.
         """
         state = self._state
         if state.paused or state.energy is None or not self.settings.sends_commands:
@@ -337,7 +337,7 @@ class Controller:
     def charges_unknown(self) -> bool:
         """Whether the controller charges its energy budget for unknown intervals after a kill.
 
-        It does not if the newest snapshot is of a process that charged no activation to a budget.
+        It charges nothing if the process that made the newest snapshot charged no activations.
         """
         return self._state.energy is not None and self._state.charged_before
 
@@ -363,9 +363,10 @@ class Controller:
 
     @property
     def why_threshold_replaced(self) -> str:
-        """Why a restored controller uses the configured threshold, not that of a command.
+        """Why a restored controller replaced a command's threshold by the configured threshold.
 
-        "" if no threshold of a command was replaced, or if the configured threshold has changed.
+        The text is "" if no command had set a threshold, if the command's threshold is still used,
+        or if it was replaced because the configured threshold has changed.
         """
         alerts = self._state.alerts
         return alerts.monitor.why_replaced if alerts else ""
@@ -386,7 +387,7 @@ class Controller:
         return alerts is not None and alerts.is_overdue(at)
 
     def alert(self, at: float) -> Alert | None:
-        """Return the controller's alert at time `at`; None without a threshold.
+        """Return the document about the controller's alert at time `at`; None without a threshold.
 
         The result is also None if the alert is not active and the model has no reading.
         """
@@ -416,7 +417,9 @@ class Controller:
         return encode_struct(LiveState(self._state.live(), self._has_set_time, self._time_is_unset))
 
     def restore_live(self, live: bytes) -> None:
-        """After `restore`, restore the live state, to continue as if no process had ended.
+        """Restore the live state; call `restore` first.
+
+        Then the controller continues as if no process had ended.
 
         An invalid live state raises `SnapshotError`.
         """
@@ -450,8 +453,8 @@ class Controller:
     def assume_charges(self) -> None:
         """Charge unknown intervals to the energy budget if the present settings charge activations.
 
-        For a restored snapshot that is not the newest: a process with the present settings may have
-        run after the process that made the snapshot.
+        Use this after an older snapshot than the newest was restored: a process with the present
+        settings may have run after the process that made the restored snapshot.
         """
         self._state.charged_before |= self.settings.sends_commands
 
@@ -462,7 +465,8 @@ class Controller:
         That process activated sensors in at most `unknown` of these intervals. It may also have
         activated further sensors in the interval that was running when the snapshot was made.
 
-        The back-offs are postponed by the skipped numbers, except for the first `passed` of them.
+        The back-offs are postponed by the skipped numbers, except for the first `passed` of these
+        numbers.
         """
         state = self._state
         state.reserve_numbers(interval, passed)
@@ -489,8 +493,8 @@ class Controller:
     def _pass_intervals(self, at: float, intervals: int, end: Callable[[int], None]) -> None:
         """Let a number of intervals pass for the controller's model and energy budgets.
 
-        `intervals` is the number; the last of them begins at time `at`. The function `end` ends
-        this number of intervals of the policy.
+        `intervals` is this number. The last of these intervals begins at time `at`. `end` is a
+        function that lets a given number of intervals pass for the policy.
         """
         state = self._state
         resets = self.policy.resets
@@ -505,10 +509,11 @@ class Controller:
             state.last_reset = rfc3339(at)
 
     def _end_intervals(self, intervals: int) -> None:
-        """End intervals of the policy one by one, unless the policy has the flag `skips_gaps`.
+        """Let intervals pass for the policy, one by one unless it has the flag `skips_gaps`.
 
-        Old versions ended all intervals one by one. If a policy skips many intervals in one step,
-        the last bits of its model differ, so the decisions after a gap in a recording may differ.
+        Old versions let all intervals pass one by one. If a policy skips many intervals in one
+        step, the last bits of its model differ, so the decisions after a gap in a recording may
+        differ.
         """
         if self._skipping is not None and self._skipping.skips_gaps:
             self._end_downtime(intervals)
@@ -517,7 +522,7 @@ class Controller:
             self.policy.advance()
 
     def _end_downtime(self, intervals: int) -> None:
-        """End intervals of the policy in a short time, even if there are many of them."""
+        """Let intervals pass for the policy, in a short computing time even if there are many."""
         if intervals > MAX_SINGLE_STEPS and self._skipping is not None:
             self._skipping.skip(intervals)
             return

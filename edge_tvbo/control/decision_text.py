@@ -30,7 +30,7 @@ WIDTH_DECIMALS = 4  # of the bound's width in a decision; the bounds are rounded
 
 
 class RunnerUp(NamedTuple):
-    """The sensor with the second-highest bound in a decision, and its bound in the field's unit."""
+    """The sensor that has the second-highest bound in a decision, and this bound."""
 
     arm: int
     ucb: float
@@ -160,7 +160,7 @@ class DecisionBuilder:
         )
 
     def model_facts(self) -> list[str]:
-        """Return the facts about the model as texts, for the text of a decision."""
+        """Return texts that state facts about the model, for the text of a decision."""
         facts = [fact_text(fact) for fact in self._policy.facts()]
         return facts if self._field.log1p_scale is None else [*facts, LOG_SCALE]
 
@@ -191,7 +191,8 @@ class DecisionBuilder:
     ) -> RunnerUp | None:
         """Return the runner-up of a decision; None if the decision did not compare the bounds.
 
-        Bounds are compared only if each is its mean plus the same number of standard deviations.
+        Bounds are compared only if the bound of every sensor is the sensor's mean plus the same
+        number of standard deviations.
         """
         if reason not in COMPARED or choice.turn or choice.unread or not choice.same_width:
             return None

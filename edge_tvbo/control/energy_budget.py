@@ -200,7 +200,7 @@ class EnergyBudget:
         prices[-1] = max(0.0, prices[-1] - PRICE_STEP * self._share[arm])
 
     def skip_interval(self) -> None:
-        """Count an interval in which no sensor is activated, so that energy is saved."""
+        """Count an interval in which no sensor is activated because energy is saved."""
         self._saved += 1
 
     def add_unknown_spending(self, intervals: int) -> None:
@@ -272,7 +272,7 @@ class EnergyBudget:
     # --- snapshots ------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the state of the energy budget, for `check` and `restore`."""
+        """Return the state of the energy budget for a snapshot."""
         return {
             "energy": self._now,
             "slot": self._slot,
@@ -306,7 +306,7 @@ class EnergyBudget:
             raise SnapshotError("The snapshot's energy is invalid.")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the energy budget from a checked state.
+        """Restore the energy budget from a `state` that `check` accepts.
 
         A snapshot of an old version does not say which low battery charges were reported. In this
         case, every low charge counts as reported. The prices in such a snapshot include the
@@ -370,7 +370,8 @@ class EnergyBudget:
 
         One former interval lasts `ratio` present intervals. So the age of each battery charge, in
         intervals, is multiplied by `ratio`. All stored spending is charged to the current slot,
-        because the stored slots had another length, even if they had as many intervals.
+        because the stored slots lasted for another time, even if a slot had as many intervals as
+        now.
         """
         self._charge_now(self._spent)
         ages = np.clip((self._now - self._charge_at) * ratio, 0.0, MAX_COUNT)
@@ -401,7 +402,7 @@ class EnergyBudget:
         return min(float(present.mean()) / float(stored.mean()), MAX_NUMBER)
 
     def _charge_now(self, spent: Array) -> None:
-        """Charge all the energy in the slots of `spent` to the current slot."""
+        """Charge all energy in `spent`, the stored slots, to the current slot."""
         total = spent.sum(axis=0)
         self._spent[:] = 0.0
         self._current_slot()[:] = total
@@ -419,7 +420,7 @@ class EnergyBudget:
         self._unknown = 0
 
     def _current_slot(self) -> Array:
-        """Return the energy spent in the current slot, (M + 1,), without a copy."""
+        """Return a view of the energy spent in the current slot: by each sensor, then in total."""
         slot: Array = self._spent[self._now // self._slot % len(self._spent)]
         return slot
 

@@ -87,7 +87,7 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The broker refuses the sensor's activations; the next is not sent before interval `until`."""
+    """The broker refuses the sensor's activations; none is sent before interval `until`."""
 
     until: int
 

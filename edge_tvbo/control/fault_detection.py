@@ -150,10 +150,10 @@ class FaultDetector:
     def eligible(self, interval: int, others: Mask | None) -> Mask | None:
         """Return a mask, (M,), of the sensors that the fault detector allows in `interval`.
 
-        All other rules allow the sensors in the mask `others`; None if they allow every sensor. An
-        excluded sensor is removed from this mask until its retry is due. The sensor of the last
-        reading is also removed if it may be stuck, so that another sensor is read for comparison.
-        If no sensor is left, the mask is returned unchanged.
+        `others` is a mask of the sensors that all other rules allow; None if they allow every
+        sensor. An excluded sensor is removed from this mask until its retry is due. The sensor of
+        the last reading is also removed if it may be stuck, so that another sensor is read for
+        comparison. If no sensor is left, the mask is returned unchanged.
         """
         mask = np.ones(len(self._sensors), np.bool_) if others is None else others.copy()
         for arm in self._faulty if self._excludes else ():
@@ -240,11 +240,11 @@ class FaultDetector:
         return self._unused if self._is_doubtful(arm) else USABLE
 
     def is_unused(self, arm: int) -> bool:
-        """Return whether the last reading of `arm` is not used, because `arm` may be faulty."""
+        """Return whether the last reading of `arm` was left unused because `arm` may be faulty."""
         return self._excludes and (arm in self._faulty or self._is_doubtful(arm))
 
     def may_use_other_unit(self, arm: int) -> bool:
-        """Return whether the last reading of `arm` is not used, because it fits another unit."""
+        """Return whether the last reading of `arm` was left unused because it fits another unit."""
         return self._excludes and self._evidence[arm].unit_count > 0
 
     def _is_doubtful(self, arm: int) -> bool:
@@ -315,8 +315,8 @@ class FaultDetector:
     def _others_drift(self, arm: int, side: int) -> bool:
         """Return whether the fault detector finds another sensor that drifts like `arm`.
 
-        `side` is the index of the direction in which both drift. The other sensor counts only if it
-        was read after `arm` began to drift.
+        `side` is the index of the direction in which `arm` drifts; the other sensor must drift in
+        the same direction. It counts only if it was read after `arm` began to drift.
         """
         since = self._evidence[arm].drift_since[side]
         return any(
@@ -390,7 +390,7 @@ class FaultDetector:
             each.read_at += by
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the state of the fault detector, for `check` and `restore`.
+        """Return the state of the fault detector for a snapshot.
 
         Before the first reading, the state is empty, as in the snapshots of old versions. But
         after a reload that has replaced all sensors, or after a step of the clock, the state is
@@ -412,7 +412,7 @@ class FaultDetector:
         FaultStatistics.check(state["fault_pool"], int(state["fault_repeats"].max(initial=0)))
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the fault detector from a checked state.
+        """Restore the fault detector from a `state` that `check` accepts.
 
         In the mode "off", the stored faults and evidence are not restored.
         """
@@ -431,7 +431,7 @@ class FaultDetector:
     def continue_backoff(self, before: int, interval: int, ratio: float) -> None:
         """Compute, after a restart or a reload, when each faulty sensor is tried again.
 
-        `retry_after` describes `before`, `interval` and `ratio`.
+        The function `retry_after` describes the parameters.
         """
         for fault in self._faults:
             fault.retry = retry_after(before, interval, fault.retry, ratio, self._max_backoff)

@@ -140,7 +140,8 @@ class FieldState:
     def was_refused(self, arm: int) -> bool:
         """Return whether the broker has refused the activation of the awaited sensor `arm`.
 
-        An activation ends the back-off of `arm`, so a later back-off shows a refusal.
+        An activation ends the back-off of `arm`. So if `arm` is backed off because of a refusal
+        now, the broker has refused this activation.
         """
         return self.refusals.retry_interval(arm) > self.interval
 
@@ -200,7 +201,7 @@ class FieldState:
         )
 
     def restore_live(self, live: LiveField) -> None:
-        """Restore the live state of the field, after `restore`."""
+        """Restore the live state of the field; call `restore` first."""
         self.used = live.used
         self.online, self.timeout_counts = live.online, live.timeout_counts
         self.filter.clock_is_set = live.clock_is_set
@@ -214,7 +215,7 @@ class FieldState:
     def digest(self) -> bytes:
         """Return a checksum of the field's state and of its posterior.
 
-        Unlike a snapshot, it is computed in a short time even if the model is large.
+        Unlike a snapshot, the checksum is computed in a short time even if the model is large.
         """
         digest = sha256(encode_snapshot(SNAPSHOT_KIND, _NO_FINGERPRINT, self._own_state()))
         digest.update(encode_struct(self.live()))
@@ -351,9 +352,9 @@ class FieldState:
         """Treat all interval numbers up to `interval` as used, and continue the back-offs.
 
         After `restore`, the back-offs are postponed by the numbers that are now skipped, because no
-        time passes with these numbers. However, the first `passed` of these numbers are treated
-        like intervals that passed. The back-offs are also converted to the present length of an
-        interval, and limited.
+        time passed in intervals with these numbers. However, the first `passed` of these numbers
+        are treated like intervals that passed. The back-offs are also converted to the present
+        length of an interval, and limited.
         """
         self.used = max(self.used, interval)
         before = self.used if self._used_before is None else self._used_before + passed
@@ -380,7 +381,7 @@ class FieldState:
         ]
 
     def _restore_whole(self, stored: StoredField, removed_alert: dict[str, Any]) -> None:
-        """Restore what concerns the field as a whole, after its activations and its energy."""
+        """Restore the values about the whole field; call this after activations and energy."""
         held = stored.held
         self.paused, self.last_reset, self.rejected = held.paused, held.last_reset, held.refused
         self.replies, self.timeouts = held.answered, held.missed
@@ -453,6 +454,6 @@ class FieldState:
 
 
 def _without_values(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a field state without the faults and the implausible readings of its sensors."""
+    """Return a copy of a field's state without the sensors' faults and implausible readings."""
     names = ("fault_", "implausible_")
     return {name: value for name, value in state.items() if not name.startswith(names)}

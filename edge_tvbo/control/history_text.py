@@ -61,7 +61,7 @@ def describe(
 
 
 def one_line(entry: HistoryEntry) -> str:
-    """Return a history entry as one line: the decision, and how the interval ended."""
+    """Return one line of text on a history entry: the decision, and how the interval ended."""
     decision, record = entry.decision, entry.record
     ended = "" if record is None else f"; {_short_ending(decision, record, _unit(entry))}"
     ended += "".join(f"; before: {each}" for each in _earlier(entry))
@@ -119,7 +119,7 @@ def _model_text(decision: Decision) -> str:
 def _earlier(entry: HistoryEntry, names: Mapping[str, str] = NO_NAMES) -> Iterator[str]:
     """Yield a history text for each earlier activation of the interval: sensor and reply.
 
-    Of activations that are not stored, only the sensors are known.
+    If the history does not contain an activation, its text is only the name of the sensor.
     """
     stored = {each.decision.sensor for each in entry.earlier}
     unknown = [sensor for sensor in entry.decision.earlier if sensor not in stored]
@@ -196,7 +196,12 @@ def _comparison(record: Record, decision: Decision, unit: str) -> str:
 
 
 def _reply_value(value: float, decision: Decision) -> str:
-    """Return the value of a reply as history text: in full, unless the estimate was uncertain."""
+    """Return the value of a reply as history text, as precise as the estimate before the reply.
+
+    The value has as many decimals as are needed to show two digits of the estimate's standard
+    deviation. If the decision was made without a model, the value has `REPLY_DIGITS` significant
+    digits.
+    """
     if decision.std <= 0.0 or not _has_model(decision):
         return significant(value, REPLY_DIGITS)
     rounded = round(value, _decimals(decision.std))

@@ -52,7 +52,7 @@ class IgnoredSensors:
         return [self._sensors[arm] for arm in np.flatnonzero(self.mask)]
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the ignored sensors as a state for `check` and `restore`; {} if there are none."""
+        """Return the ignored sensors as a state for a snapshot; {} if there are none."""
         return {"ignored": self.names()} if self.count else {}
 
     @staticmethod
@@ -62,7 +62,7 @@ class IgnoredSensors:
             read_names(state, "ignored")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the ignored sensors from a checked state.
+        """Restore the ignored sensors from a `state` that `check` accepts.
 
         Ids of sensors that the field does not have are skipped. If the state names all sensors of
         the field, no sensor is ignored.

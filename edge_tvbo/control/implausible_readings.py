@@ -56,7 +56,7 @@ class ImplausibleReadings:
         self._sensors[arm].last = False
 
     def apply_range(self, lowest: float, highest: float) -> None:
-        """After `restore`, clear the implausible readings that are within the present range."""
+        """Clear the restored readings that are within the present plausible range."""
         for arm, value in self.values().items():
             if lowest <= value <= highest:
                 self.clear(arm)
@@ -68,7 +68,7 @@ class ImplausibleReadings:
     # --- snapshots ------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the state of the implausible readings, for `check` and `restore`.
+        """Return the state of the implausible readings for a snapshot.
 
         It is empty before the first implausible reading, and in the snapshots of old versions.
         """
@@ -84,7 +84,7 @@ class ImplausibleReadings:
             raise SnapshotError("The snapshot's table of implausible readings is invalid.")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the implausible readings from a checked state."""
+        """Restore the implausible readings from a `state` that `check` accepts."""
         self._sensors = [ImplausibleRecord() for _ in self._sensors]
         if "implausible_value" in state:
             load_arrays("implausible_", self._sensors, state)

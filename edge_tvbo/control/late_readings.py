@@ -1,4 +1,4 @@
-"""Late readings: whether a late reading was overtaken, or its sensor's clock was set back.
+"""Late readings: whether newer readings overtook a reading, or its sensor's clock was set back.
 
 A reading is late if it was measured before the last accepted reading of its sensor. Usually it was
 overtaken: it comes from a queue, from the memory of the sensor, or over a slower way. But if the
@@ -71,7 +71,7 @@ class LateReadings:
     # --- snapshots ------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the state of the late readings, for `check` and `restore`.
+        """Return the state of the late readings for a snapshot.
 
         It is empty without a late reading, and in the snapshots of old versions.
         """
@@ -84,7 +84,7 @@ class LateReadings:
             check_arrays(arrays_of("late_", self._sensors), state)
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the late readings from a checked state."""
+        """Restore the late readings from a `state` that `check` accepts."""
         self.clear_all()
         if "late_received" in state:
             load_arrays("late_", self._sensors, state)

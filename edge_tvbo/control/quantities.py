@@ -82,7 +82,7 @@ class Quantities:
         return f"{_fixed(figures.mean, digits)} ± {std}{self._unit}"
 
     def bound(self, value: float, figures: Figures) -> str:
-        """Return a quantity's confidence bound, `value`, as text with the decimals of `figures`."""
+        """Return a confidence bound, `value`, as text with as many decimals as `figures`."""
         return f"{_fixed(value, figures.digits)}{self._unit}"
 
     def implausible(self, value: float, plausible: tuple[float, float]) -> str:
@@ -92,5 +92,5 @@ class Quantities:
 
 
 def _fixed(value: float, digits: int) -> str:
-    """Return the number of a quantity as text with `digits` decimals, but never minus zero."""
+    """Return the number of a quantity as text with `digits` decimals; zero has no minus sign."""
     return f"{round(value, digits) + 0.0:.{digits}f}"

@@ -81,13 +81,13 @@ class ReadingFilter:
                 yield arm, LastReading(self.values[arm], received)
 
     def shift_timestamps(self, by: float, at: float) -> None:
-        """Add `by` s to the reading filter's arrival times: the clock was set at time `at`."""
+        """Add `by` seconds to the stored arrival times, because the clock was set at time `at`."""
         self.received = [received + by for received in self.received]
         self.late.clear_all()
         self.stepped, self.clock_is_set = at, True
 
     def restore(self, held: ControllerState) -> None:
-        """Restore the reading filter's last readings of all sensors from a checked state."""
+        """Restore the last readings of all sensors from a controller state that `check` accepts."""
         self.measured, self.received = held.last_at, held.last_received
         self.values, self.stepped = held.last_value, held.stepped
 

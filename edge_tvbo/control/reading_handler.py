@@ -19,7 +19,7 @@ from edge_tvbo.policy.base import ObserveResult
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
-    """A reply of an awaited sensor, the estimate before the reply, and the result of the update."""
+    """A reply of an awaited sensor, the estimate before it, and the result of the update."""
 
     arm: int
     reading: Reading
@@ -29,7 +29,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 
 def reply_record(reply: Reply, state: FieldState) -> Record:
-    """Return the record of the reply that the reading handler received in the interval."""
+    """Return the record of `reply`, which a sensor has sent in the interval."""
     result, reading = reply.result, reply.reading
     distance, limit = _distances(state.policy.field, reading, reply.estimate, result)
     return Record(
@@ -206,7 +206,7 @@ class ReadingHandler:
         )
 
     def _reject(self, arm: int, reading: Reading, *, is_reply: bool) -> list[Command]:
-        """Return the commands that reject a reading; none if the handler may use the reading."""
+        """Return the commands that reject a reading; [] if the handler may use the reading."""
         state = self._state
         reason = self._reject_reason(arm, reading, is_reply=is_reply)
         if reason is None:

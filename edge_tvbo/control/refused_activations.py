@@ -1,7 +1,8 @@
 """Refused activations: the sensors whose activations the broker refuses, and their back-offs.
 
-A refusal shows nothing about the sensor, which did not receive the command. So it is no part of the
-sensor's health (see `sensor_health`), and a reading of the sensor does not end the back-off.
+A refusal says nothing about the sensor, because the sensor did not receive the command. So a
+refusal is no part of the sensor's health (see `sensor_health`), and a reading of the sensor does
+not end the back-off.
 """
 
 from collections.abc import Collection, Sequence
@@ -19,14 +20,14 @@ MAX_REFUSALS = 32  # in a row; further refusals do not make the back-off longer
 
 
 class RefusedActivations:
-    """Refusals of each sensor's activations in a row, and how long the sensor is backed off.
+    """Number of successive refusals of each sensor's activations, and the back-offs.
 
     After a refusal, the sensor is ineligible for 1 interval. If the broker refuses the next
     activation, too, the sensor is ineligible for 2 intervals, then for 4, 8, and so on, but for at
-    most `max_backoff` intervals. An activation that the broker does not refuse ends this. If the
-    activations of all sensors were refused, it also ends the back-offs of the other sensors,
-    because the broker's rules have probably changed for all of them; this does not apply to a
-    sensor whose activation was refused in the same interval.
+    most `max_backoff` intervals. An activation that the broker accepts ends the series of refusals.
+    If the activations of all sensors were refused before, it also ends the back-offs of the other
+    sensors, because the broker's rules have probably changed for all of them. However, a sensor
+    whose activation was refused in the same interval stays backed off.
 
     Parameters
     ----------
@@ -58,7 +59,10 @@ class RefusedActivations:
         self.count = 0
 
     def mark_activated(self, arm: int, interval: int) -> None:
-        """End the back-off of `arm`, which is activated in `interval`; keep the refusals before."""
+        """End the back-off of `arm`, which is activated in `interval`.
+
+        Earlier refusals of its activations still count.
+        """
         self._retry[arm] = min(self.retry_interval(arm), interval)
 
     def mark_refused(self, arm: int, interval: int) -> None:
@@ -87,23 +91,26 @@ class RefusedActivations:
         self.count = int(np.count_nonzero(self._refusals))
 
     def retry_interval(self, arm: int) -> int:
-        """Return the first interval in which no refusal makes the sensor `arm` ineligible."""
+        """Return the first interval in which the refusals of `arm` no longer back it off."""
         return int(self._retry[arm])
 
     def names(self, sensors: Sequence[str]) -> list[str]:
-        """Return those of the `sensors` of the field whose last activation was refused."""
+        """Return the names of the sensors whose last activation the broker refused.
+
+        `sensors` contains the names of all sensors.
+        """
         return [sensors[arm] for arm in np.flatnonzero(self._refusals).tolist()]
 
     def eligible(self, interval: int) -> Mask:
-        """Return a mask (M,) of the sensors that no refusal makes ineligible in `interval`."""
+        """Return a mask (M,) of the sensors that no refusal backs off in `interval`."""
         return self._retry <= interval
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the refusals as a state for `check` and `restore`; {} if there are none."""
+        """Return the refusals as a state for a snapshot; {} if there are none."""
         return self._arrays() if self.count else {}
 
     def check(self, state: dict[str, Any]) -> None:
-        """Raise `SnapshotError` unless `state` contains valid refusals, or none."""
+        """Raise `SnapshotError` if `state` contains invalid refusals."""
         arrays = self._arrays()
         if not arrays.keys() & state.keys():
             return
@@ -115,13 +122,13 @@ class RefusedActivations:
             raise SnapshotError("The snapshot's counts of refused activations are invalid.")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the refusals from a checked state."""
+        """Restore the refusals from a `state` that `check` accepts."""
         for name, array in self._arrays().items():
             array[:] = state.get(name, 0)
         self.count = int(np.count_nonzero(self._refusals))
 
     def continue_backoff(self, before: int, interval: int, ratio: float) -> None:
-        """Continue the back-off of each refused sensor after `interval`; see `retry_after`."""
+        """Continue the back-offs due to refusals; `retry_after` describes the parameters."""
         for arm, retry in enumerate(self._retry.tolist()):
             self._retry[arm] = retry_after(before, interval, retry, ratio, self._max_backoff)
 

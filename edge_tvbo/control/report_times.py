@@ -165,7 +165,7 @@ class SensorReports:
         return at - (self.last if self.has_reported else self.since)
 
     def skip(self, away: float, at: float) -> None:
-        """Leave the `away` seconds before the time `at` out of the sensor's silence."""
+        """Do not count the last `away` seconds before the time `at` as silence of the sensor."""
         self.since, self.last = min(self.since + away, at), min(self.last + away, at)
         self.away += away
 
@@ -317,7 +317,7 @@ class ReportTimes:
         return silent
 
     def silence(self, arm: int, at: float) -> Silence:
-        """Return the silence of `arm` at time `at`, and the usual time to compare it with."""
+        """Return how long `arm` is silent at time `at`, and a usual time for comparison."""
         sensor = self._sensors[arm]
         time = sensor.silence(at) if self._listening else 0.0
         if sensor.own.is_known:
@@ -351,7 +351,7 @@ class ReportTimes:
         return LiveReports(times, list(self._arms), self._since, self._latest, self._listening)
 
     def restore_live(self, live: LiveReports) -> None:
-        """Restore how long each sensor has been silent; the caller has called `restore` before."""
+        """Restore how long each sensor has been silent; call `restore` first."""
         for each, times in zip(self._sensors, live.times, strict=True):
             each.since, each.last, each.away, each.unanswered = times
         self._arms, self._since = list(live.arms), live.since
@@ -359,7 +359,7 @@ class ReportTimes:
         self._next_check = -inf
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the usual report times and the silences of the sensors, for `restore`.
+        """Return the usual report times and the silences of the sensors for a snapshot.
 
         Before the first interval, the snapshot contains no silences, like the snapshots of old
         versions.
@@ -381,7 +381,7 @@ class ReportTimes:
             raise SnapshotError("The snapshot's times between readings are invalid.")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the usual report times and the silences from a checked state."""
+        """Restore the usual report times and the silences from a `state` that `check` accepts."""
         self._arms, self._listening = [], False
         self._latest = float(state["silence_at"][0]) if "silence_at" in state else -inf
         load_arrays("own_", [each.own for each in self._sensors], state)
@@ -400,7 +400,7 @@ class ReportTimes:
         return own | arrays_of("recommended_", [each.recommended for each in self._sensors])
 
     def _silences(self) -> dict[str, NDArray[Any]]:
-        """Return, for a snapshot, how long each sensor has been silent at `_latest`."""
+        """Return, for a snapshot, how long each sensor has been silent at the time `_latest`."""
         at, sensors = self._latest, self._sensors
         recommended = max(0.0, at - self._since) if self._listening else 0.0
         return {

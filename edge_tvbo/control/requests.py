@@ -40,7 +40,7 @@ class RequestHandler:
         return [state.notice("resumed", at)]
 
     def activate(self, arm: int, at: float) -> list[Command]:
-        """Activate the requested sensor as the last one of the interval, or reject the request."""
+        """Activate the requested sensor `arm` as the interval's last one, or reject the request."""
         state = self._state
         if state.ignored.mask[arm]:
             return state.reject("ignored", state.sensors[arm])
@@ -52,7 +52,10 @@ class RequestHandler:
         return self._selection.force(arm, at)
 
     def set_ignored(self, arm: int, at: float, *, ignored: bool) -> list[Command]:
-        """Set whether the field ignores a sensor; forget its time-outs, refusals and faults."""
+        """Set whether the field ignores a sensor.
+
+        Also forget the time-outs, the refused activations and the faults of the sensor.
+        """
         state = self._state
         if ignored and state.ignored.is_last(arm):
             return state.reject("last-sensor", state.sensors[arm])

@@ -1,4 +1,4 @@
-"""Sensor arrays: what is stored about each sensor, as one array per attribute, for snapshots."""
+"""Sensor arrays: the stored attributes of all sensors, in one array per attribute."""
 
 from collections.abc import Sequence
 from dataclasses import fields

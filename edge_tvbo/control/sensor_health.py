@@ -83,7 +83,7 @@ class SensorHealth:
         self._turn = -1  # the sensor that was probed last
 
     def mark_timed_out(self, arm: int, interval: int) -> None:
-        """Count a time-out in the health of `arm`; back `arm` off if it is unresponsive."""
+        """Count a time-out of the sensor `arm`; back `arm` off if it is unresponsive."""
         sensor = self._sensors[arm]
         if not sensor.misses:
             sensor.timeouts += 1
@@ -100,7 +100,7 @@ class SensorHealth:
         sensor.retry = interval + 1 + pause
 
     def mark_replied(self, arm: int) -> None:
-        """Count a reply in the health of `arm`; the time-outs before it count as lost replies."""
+        """Count a reply of the sensor `arm`; the time-outs before it count as lost replies."""
         sensor = self._sensors[arm]
         fade = (1.0 - 1.0 / REMEMBERED_REPLIES) ** (sensor.timeouts + 1)
         sensor.replies = fade * sensor.replies + 1.0
@@ -108,7 +108,7 @@ class SensorHealth:
         sensor.timeouts = 0
 
     def mark_responsive(self, arm: int) -> bool:
-        """Reset the time-outs of `arm` after a reading; return whether it was unresponsive."""
+        """Reset the time-outs of `arm` after a reading; return whether `arm` was unresponsive."""
         sensor = self._sensors[arm]
         sensor.implausible_reply = False
         sensor.timeouts = 0
@@ -131,7 +131,7 @@ class SensorHealth:
                 sensor.misses, sensor.retry = 1, min(sensor.retry, interval + 1)
 
     def mark_implausible(self, arm: int) -> None:
-        """Record in the health of `arm` that its reply was implausible.
+        """Record that the last reply of `arm` was implausible.
 
         Until the next plausible reply, one time-out is enough to make `arm` unresponsive, and an
         unsolicited reading does not reset its time-outs.
@@ -139,7 +139,7 @@ class SensorHealth:
         self._sensors[arm].implausible_reply = True
 
     def is_implausible(self, arm: int) -> bool:
-        """Return, from the health of `arm`, whether its last reply was implausible."""
+        """Return whether the last reply of `arm` was implausible."""
         return self._sensors[arm].implausible_reply
 
     def is_unresponsive(self, arm: int) -> bool:
@@ -192,7 +192,7 @@ class SensorHealth:
         return [name for name, each in zip(sensors, self._sensors, strict=True) if each.misses]
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the state of the sensors' health, for `check` and `restore`."""
+        """Return the state of the sensors' health for a snapshot."""
         arrays = arrays_of("", self._sensors)
         if not arrays["implausible_reply"].any():
             del arrays["implausible_reply"]
@@ -211,7 +211,7 @@ class SensorHealth:
             raise SnapshotError("The snapshot's 'turn' refers to an unknown sensor.")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the health of all sensors from a checked state."""
+        """Restore the health of all sensors from a `state` that `check` accepts."""
         load_arrays("", self._sensors, self._completed(state))
         for sensor in self._sensors:
             sensor.timeouts = min(sensor.timeouts, MAX_TIMEOUTS)
@@ -219,12 +219,12 @@ class SensorHealth:
         self._turn = int(state["turn"]) - 1
 
     def continue_backoff(self, before: int, interval: int, ratio: float) -> None:
-        """Continue the back-off of each unresponsive sensor after `interval`; see `retry_after`."""
+        """Continue the back-offs of unresponsive sensors; `retry_after` states the parameters."""
         for sensor in self._sensors:
             sensor.retry = retry_after(before, interval, sensor.retry, ratio, self._max_backoff)
 
     def _completed(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the health `state`, with zeros for the arrays that old versions did not store."""
+        """Return a copy of `state` in which arrays that old versions did not store are zeros."""
         zeros = arrays_of("", [SensorRecord()] * len(self._sensors))
         return {name: zeros[name] for name in LATER} | state
 

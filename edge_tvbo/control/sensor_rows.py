@@ -71,7 +71,7 @@ class SensorRows:
         return picked
 
     def pick_readings(self, held: ControllerState) -> ControllerState:
-        """Return the state `held`, whose lists then have one entry for each present sensor.
+        """Return a copy of the controller state `held`, with one list entry per present sensor.
 
         Raises `SnapshotError` if `held` does not have a row for each sensor of the snapshot.
         """

@@ -1,4 +1,4 @@
-"""Sensor selection: which sensor of a field is activated next, and the decision document."""
+"""Sensor selection: selects the sensor to activate next, and builds the decision document."""
 
 from collections.abc import Sequence
 from math import inf
@@ -43,7 +43,7 @@ class SensorSelection:
         )
 
     def model_facts(self) -> list[str]:
-        """Return the facts about the model with which sensors are selected, as texts."""
+        """Return texts that state facts about the model of the policy."""
         return self._decisions.model_facts()
 
     def begin(self, at: float) -> list[Command]:
@@ -135,7 +135,7 @@ class SensorSelection:
         """Return `eligible` without the sensors that are backed off because of refusals.
 
         If no sensor with enough energy would be left for the first activation of the interval,
-        return `eligible`.
+        return `eligible` unchanged.
         """
         state = self._state
         accepted = state.refusals.eligible(state.interval)

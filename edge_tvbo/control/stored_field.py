@@ -1,4 +1,4 @@
-"""Stored field: the values of a field's snapshot that concern the field as a whole, checked."""
+"""Stored field: the checked values of a snapshot that concern the field as a whole."""
 
 import msgspec
 

@@ -36,8 +36,9 @@ class TimeoutHandler:
 
         If the activation was never sent, or the broker refused it, also refund its energy. If the
         broker refused it, also back the sensor off; this does not count against the sensor. A
-        refusal can arrive in a later interval. Then it does not count if the sensor was activated
-        again in this interval, or if an earlier refusal has arrived since the activation.
+        refusal can arrive in a later interval than the activation. Such a refusal does not back the
+        sensor off in two cases: the sensor was activated again in the later interval, or another
+        refusal has arrived since the activation.
         """
         state = self._state
         arm = state.arms[event.sensor]
@@ -54,7 +55,8 @@ class TimeoutHandler:
     def note_accepted(self) -> None:
         """End the refusals of the sensors whose activations the broker accepted in the interval.
 
-        This is unknown if the connection or the process has ended since the activation.
+        A sensor is left out if the connection or the process has ended since its activation,
+        because it is unknown whether the broker accepted the activation.
         """
         state, activations = self._state, self._state.activations
         if not state.refusals.count:
@@ -64,7 +66,7 @@ class TimeoutHandler:
         state.refusals.mark_accepted(accepted, activations.undelivered)
 
     def back_off_silent(self, at: float) -> list[Command]:
-        """Back off the silent sensors, like sensors that timed out, and return the notices.
+        """Back off the silent sensors, like sensors that timed out; return the notices.
 
         This happens only in `advise` mode.
         """

@@ -57,9 +57,9 @@ class Decision(msgspec.Struct, frozen=True):
     bounds of sensors. These keys are also `null` if the policy does not use the same number of
     standard deviations in the bounds of all sensors.
 
-    `ineligible` contains the sensors that could not be selected; if there are more than 50, the 50
-    with the highest bounds. It is empty if a command or the daemon selected the sensor, and not the
-    policy.
+    `ineligible` contains the sensors that could not be selected, or only the 50 sensors with the
+    highest bounds if there are more. It is empty if a command or the daemon selected the sensor,
+    and not the policy.
     """
 
     interval: int  # number of the interval

@@ -99,9 +99,10 @@ class ResumableJobs:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write the result of a job, `content`, to the file `path`, which is never incomplete.
+    """Write `content`, the result of a job, to the file `path` in one step.
 
-    The content is written to a new file, which is then renamed to `path`.
+    The content is written to a new file, and this file is renamed to `path`. So the file `path` is
+    never incomplete.
     """
     beside = path.with_suffix(".new")
     with naming_file(path):

@@ -399,9 +399,10 @@ def results_table(results: Sequence[Result]) -> str:
 
 
 def faulty_text(results: Sequence[Result]) -> str:
-    """Return the sensors that a backtest excluded as faulty, and in how many replays, as text.
+    """Return a text that names the sensors that a backtest excluded as faulty.
 
-    The sensor that was excluded in most replays is first. The text is "" if no sensor was excluded.
+    The text states in how many replays each sensor was excluded; the highest number is first. The
+    text is "" if no sensor was excluded.
     """
     replays = [sensors for result in results for sensors in result.faulty]
     counts = Counter(sensor for sensors in replays for sensor in sensors)

@@ -149,7 +149,7 @@ def search_directories(first: Iterable[str] = ()) -> list[str]:
 
 
 def shift_to_today(recording: Recording, now: float) -> Recording:
-    """Return a copy of a dataset's recording that ends on the UTC day of `now`.
+    """Return a copy of a dataset's recording, moved in time to end on the UTC day of `now`.
 
     All times are moved by the same number of whole days. `now` is in seconds since 1970.
     """

@@ -201,7 +201,7 @@ def sensor_process(arguments: Sequence[str], mqtt: Mqtt) -> Iterator[subprocess.
     """Run the sensors of an MQTT replay in a second process, and wait until they are ready.
 
     The sensors connect to the broker that `mqtt` names. `arguments` contains the options of
-    ``edge-tvbo simulate`` that name the recording. The process ends when the context ends.
+    ``edge-tvbo simulate`` that name the recording. The process ends with the `with` block.
     """
     _check_broker(mqtt)
     command = [sys.executable, "-m", "edge_tvbo", "simulate", *arguments]

@@ -258,9 +258,9 @@ def controller_settings(recording: Recording, pace: Pace = ONE_PER_INTERVAL) -> 
 
 
 def mean_and_sd(values: Iterable[float]) -> tuple[float, float]:
-    """Return the mean and the sample sd of `values`, which has one value for each replay.
+    """Return the mean and the sample standard deviation of `values`, one value per replay.
 
-    The sd of a single value is 0.
+    The standard deviation of a single value is 0.
     """
     array = np.fromiter(values, np.float64)
     return float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0

@@ -72,9 +72,9 @@ def _check_size(recording: Recording, rows: slice) -> None:
 
 
 def reading_beyond(recording: Recording, rows: slice, limit: float) -> str:
-    """Return the beginning of an error that names the first reading outside ±`limit` in `rows`.
+    """Return the beginning of an error message about the first reading outside ±`limit`.
 
-    If there is no such reading, return "".
+    Only the readings in `rows` are tested. If there is no such reading, return "".
     """
     values = recording.values[rows]
     beyond = np.argwhere(recording.observed[rows] & (np.abs(values) > limit))

@@ -4,8 +4,8 @@ The policies of the papers have the parameters that the papers use for temperatu
 the time between resets has a lower bound that holds for every rate of change ε from 0 to 1.
 TV-GP-UCB is also run with a fitted ε.
 
-Two `REFERENCES` use readings that no policy has. Their regret shows how low a regret can be, and is
-not compared with that of `auto`.
+The two `REFERENCES` are not policies: they use readings that a policy cannot have. The regret of a
+reference shows how low a regret can be, and is not compared with the regret of `auto`.
 """
 
 from collections.abc import Iterator

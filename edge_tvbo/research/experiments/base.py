@@ -113,7 +113,7 @@ class Table(NamedTuple):
 
 
 def case_key(case: Labels, *number: str) -> tuple[Any, ...]:
-    """Return a key of a case of an experiment, or of a `number` of the case, for a dict."""
+    """Return a dict key for an experiment's `case`, or for one `number` of the case."""
     return (*number, *sorted(case.items()))
 
 
@@ -139,11 +139,14 @@ class ResultTable:
 
     @property
     def runs(self) -> int:
-        """Number of runs of the experiment's case that has the most runs."""
+        """Largest number of runs of any case of the experiment."""
         return max(cell.runs for cell in self.cells)
 
     def cell(self, number: str, case: Labels) -> Cell:
-        """Return the experiment's cell of the `number` in a `case`; `KeyError` if there is none."""
+        """Return the experiment's cell of the `number` in a `case`.
+
+        Raises `KeyError` if there is no such cell.
+        """
         return self._found[case_key(case, number)]
 
     def differences(self, number: str, ours: Labels, theirs: Labels) -> Array:
@@ -161,7 +164,7 @@ class ResultTable:
         )
 
     def values(self, number: str, case: Labels) -> Array:
-        """Return the `number` of each run of an experiment's `case`."""
+        """Return the value of `number` in each run of an experiment's `case`."""
         return np.array([row.numbers[number] for row in self._rows_of[case_key(case)]])
 
     def curves(self, curve: str, case: Labels) -> list[list[float]]:
@@ -187,7 +190,7 @@ class ResultTable:
 def table_labels(cell: Cell) -> Labels:
     """Return the labels of an experiment's cell for a `Table`.
 
-    The labels are those of the case; the label "number" says which of its numbers the cell shows.
+    The labels are those of the case, and the label "number", which names the number in the cell.
     """
     return {**cell.case, "number": cell.number}
 

@@ -1,4 +1,4 @@
-"""Experiment COLD: the policy `auto` without training days, and with 1 to 14 of them.
+"""Experiment COLD: the policy `auto` without training days, and with 1 to 14 training days.
 
 In a cold start, `auto` has no training days. It assumes a mean and a standard deviation of the
 readings. The assumed mean is wrong by `GUESS_OFFSET` standard deviations of the training data (5 °C
@@ -354,7 +354,7 @@ def _years_goal(results: ResultTable, place: str) -> Expectation:
 
 
 def _coverage_goal(results: ResultTable, place: str, start: str) -> Expectation:
-    """Return the expectation that a cold start's intervals contain the right share of readings."""
+    """Return the expectation that the right share of readings is in the predictive intervals."""
     name = "Intel" if place == ROOM else place
     return coverage_goal(
         f"{name}, cold, {start}: from the first reading on,",

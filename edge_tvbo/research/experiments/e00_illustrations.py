@@ -107,7 +107,7 @@ bounds are computed without constants, for the dimension d = 2 and the growth fu
         ]
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the functions that draw E0's illustrations; the keys are file names."""
+        """Return the functions that draw experiment E0's illustrations; the keys are file names."""
         return {
             "figure": self.draw,
             "trigger": self._draw_trigger,
@@ -116,7 +116,7 @@ bounds are computed without constants, for the dimension d = 2 and the growth fu
         }
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Plot the two fields of E0 that change with time, and their maxima ([B16] figure 1)."""
+        """Plot experiment E0's two changing fields, and their maxima ([B16] figure 1)."""
         for axes, (label, f) in zip(
             figure.subplots(1, 2, sharey=True), self._fields.items(), strict=True
         ):
@@ -128,7 +128,7 @@ bounds are computed without constants, for the dimension d = 2 and the growth fu
 
     @cached_property
     def _fields(self) -> dict[str, Array]:
-        """Values (T, M) of E0's two changing fields; the keys are the labels of the kernels."""
+        """Values (T, M) of experiment E0's two changing fields, by the label of the kernel."""
         generator = self._generator(0, DRAW)
         return {
             label: random_fields.drifting(
@@ -138,7 +138,7 @@ bounds are computed without constants, for the dimension d = 2 and the growth fu
         }
 
     def _draw_trigger(self, figure: Any, results: ResultTable) -> None:
-        """Draw E0's event trigger: readings within and outside its bound ([ET] figure 1)."""
+        """Draw experiment E0's picture of the event trigger and its bound ([ET] figure 1)."""
         panels = figure.subplots(1, 2, sharey=True)
         for axes, (label, sign) in zip(panels, SIGNS.items(), strict=True):
             policy, f = _policy_before_reading()
@@ -155,7 +155,7 @@ bounds are computed without constants, for the dimension d = 2 and the growth fu
         figure.suptitle("[ET] figure 1: the event trigger")
 
     def _draw_length_scales(self, figure: Any, results: ResultTable) -> None:
-        """Draw E0's picture of samples with two length scales ([M24] figure 2.1)."""
+        """Draw experiment E0's picture of samples with two length scales ([M24] figure 2.1)."""
         generator = self._generator(0, 1)
         axes = figure.subplots()
         for theta, colour in ((SHORT, "C3"), (LONG, "C0")):
@@ -168,7 +168,7 @@ bounds are computed without constants, for the dimension d = 2 and the growth fu
         axes.legend(loc="best", title=f"information gain of {READINGS} readings")
 
     def _draw_lemmas(self, figure: Any, results: ResultTable) -> None:
-        """Draw E0's pictures of a grid, tails and a sigmoid ([M24] figures 4.1, 4.2 and 9.1)."""
+        """Draw a grid, tails and a sigmoid for experiment E0 ([M24] figures 4.1, 4.2 and 9.1)."""
         left, middle, right = figure.subplots(1, 3)
         left.plot(*_grid().T, "o")
         left.set(title="4.1: grid with τ = 6", xlabel="x1", ylabel="x2", aspect="equal")
@@ -219,7 +219,7 @@ def _number(run: int, of: str, number: str, value: float) -> Row:
 
 
 def _line(kernel: SpatialKernel) -> SensorField:
-    """Return E0's sensor field on the places `PLACES`, with covariances from `kernel`."""
+    """Return experiment E0's sensor field on `PLACES`, with covariances from `kernel`."""
     K = kernel(PLACES[:, None], PLACES[:, None])
     return SensorField([str(arm) for arm in range(len(PLACES))], K, NOISE_VARIANCE)
 
@@ -229,7 +229,10 @@ def _factor(kernel: SpatialKernel) -> Array:
 
 
 def _policy_before_reading() -> tuple[Policy, Array]:
-    """Return E0's policy ET-GP-UCB after readings at the places `SEEN`, and the true values."""
+    """Return the policy ET-GP-UCB of experiment E0, and the true values.
+
+    The policy has readings at the places `SEEN`.
+    """
     field = _line(KERNELS[SMOOTH])
     f = random_fields.draws(random_fields.factor(field.kernel), 1, np.random.default_rng(3))[0]
     policy = make_policy("et-gp-ucb", field, delta_b=0.1, seed=0)
@@ -240,11 +243,11 @@ def _policy_before_reading() -> tuple[Policy, Array]:
 
 
 def _grid() -> Array:
-    """Return the coordinates of E0's grid of `POINTS` x `POINTS` points, (POINTS², 2)."""
+    """Return the coordinates of experiment E0's `POINTS` x `POINTS` grid, (POINTS², 2)."""
     axis = np.linspace(0.0, SIDE, POINTS)
     return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
 
 
 def _sigmoid(t: Array, tau: float, rho: float) -> Array:
-    """Return the share s(t) of the second field in E0's TTV model ([M24] eq. 9.1)."""
+    """Return the share s(t) of the second field in experiment E0's TTV model ([M24] eq. 9.1)."""
     return np.asarray(1.0 / (1.0 + np.exp((tau - t) / rho)))

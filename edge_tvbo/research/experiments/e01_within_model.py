@@ -99,7 +99,7 @@ the paper differ by more than three standard errors.
     noise_variance = NOISE_VARIANCE
 
     def published(self) -> list[PublishedValue]:
-        """Return E1's published numbers, [ET] table 1."""
+        """Return experiment E1's published numbers, [ET] table 1."""
         return [
             PublishedValue({"policy": policy, "column": column}, "R_T/T", *cell, PUBLISHED_RUNS)
             for policy, cells in TABLE.items()
@@ -115,7 +115,7 @@ the paper differ by more than three standard errors.
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare E1's regrets, and the policies' order in each column, with [ET] table 1."""
+        """Compare regrets and order of the policies in experiment E1 with [ET] table 1."""
         return [
             self._cells_agree(results),
             *(each for column in COLUMNS for each in _same_order(results, column)),
@@ -124,7 +124,10 @@ the paper differ by more than three standard errors.
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw E1's regret and resets over time, for four columns of table 1 ([ET] figure 4)."""
+        """Draw experiment E1's regret and resets over time ([ET] figure 4).
+
+        The figure shows four columns of table 1.
+        """
         shown = (*COLUMNS[:3], COLUMNS[3])
         panels = figure.subplots(2, len(shown), sharex=True, sharey="row", height_ratios=(3, 1))
         for (top, bottom), column in zip(panels.T, shown, strict=True):
@@ -207,7 +210,10 @@ the paper differ by more than three standard errors.
 
 
 def _with_rate(rate: float) -> list[PolicyCase]:
-    """Return the policies of E1 for one rate of change: GP-UCB, and those that are given `rate`."""
+    """Return the policies of experiment E1 for one rate of change.
+
+    These are GP-UCB, and the policies that are given `rate`.
+    """
     return [
         PolicyCase("gp-ucb", "gp-ucb"),
         PolicyCase("r-gp-ucb", "r-gp-ucb", {"period": PERIODS[rate]}),
@@ -227,17 +233,17 @@ def _event_triggered() -> Iterator[PolicyCase]:
 
 
 def _column_of(policy: str, column: str) -> str:
-    """Return the column of E1 in which the runs of `policy` for `column` are stored.
+    """Return the column of experiment E1 in which the runs of `policy` for `column` are stored.
 
-    Some columns differ only in the rate that the policies are given. A policy without a rate has
-    the same runs in these columns, and the runs are stored only once.
+    Some columns differ only in the rate that the policies are given. A policy that is given no rate
+    has the same runs in these columns, and the runs are stored only once.
     """
     has_rate = policy in ("r-gp-ucb", "tv-gp-ucb", "ui-tvbo")
     return column if has_rate or column in COLUMNS[:3] else COLUMNS[2]
 
 
 def _same_order(results: ResultTable, column: str) -> Iterator[Expectation]:
-    """Test the order of the policies in E1, pair by pair.
+    """Test the order of the policies in experiment E1, pair by pair.
 
     Only pairs whose published means differ significantly are tested.
     """
@@ -259,7 +265,7 @@ def _same_order(results: ResultTable, column: str) -> Iterator[Expectation]:
 
 
 def _et_is_robust(results: ResultTable, column: str) -> Expectation:
-    """Test in E1 whether ET, without a rate, has less regret than policies given a wrong rate."""
+    """Test whether ET has less regret than policies given a wrong rate, in experiment E1."""
     differences = {
         other: _less(results, (RASTER[1], COLUMNS[2]), (other, column))
         for other in ("r-gp-ucb", "tv-gp-ucb", "ui-tvbo")
@@ -269,7 +275,7 @@ def _et_is_robust(results: ResultTable, column: str) -> Expectation:
 
 
 def _less(results: ResultTable, ours: tuple[str, str], theirs: tuple[str, str]) -> Array:
-    """Return the regret R_T/T of `ours` minus that of `theirs` in each run of E1.
+    """Return the regret R_T/T of `ours` minus that of `theirs` in each run of experiment E1.
 
     `ours` and `theirs` are pairs of a policy and a column.
     """
@@ -278,7 +284,7 @@ def _less(results: ResultTable, ours: tuple[str, str], theirs: tuple[str, str]) 
 
 
 def _se_from_table_1(cell: Cell, published: PublishedValue) -> str:
-    """Return how far a result of E1 is from table 1, such as " (+1.5 se from table 1)".
+    """Return how far a result of experiment E1 is from table 1, such as " (+1.5 se from table 1)".
 
     Returns "" if this distance is unknown.
     """

@@ -74,7 +74,10 @@ fields, so the differences of these cells from the paper are not independent.
     noise_variance = NOISE_VARIANCE
 
     def published(self) -> list[PublishedValue]:
-        """Return E2's published numbers, [ET] table 3, which states no standard deviations."""
+        """Return experiment E2's published numbers, [ET] table 3.
+
+        The table states no standard deviations.
+        """
         return [
             PublishedValue(
                 case_labels(keeps=keeps, delta_b=delta_b, epsilon=rate), number, value, None, 50
@@ -86,7 +89,7 @@ fields, so the differences of these cells from the paper are not independent.
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare E2's mean number of resets and mean regret with [ET] table 3."""
+        """Compare experiment E2's mean number of resets and mean regret with [ET] table 3."""
         published = self.published()
         return [
             _agrees(results, number, keeps, published)
@@ -95,7 +98,7 @@ fields, so the differences of these cells from the paper are not independent.
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw the number of resets and the regret of ET-GP-UCB in E2 against δ_B."""
+        """Draw the number of resets and the regret of ET-GP-UCB in experiment E2 against δ_B."""
         panels = figure.subplots(2, 2, sharex=True, sharey="row")
         for column, keeps in zip(panels.T, KEEP_LAST, strict=True):
             for axes, number in zip(column, ("resets", "R_T"), strict=True):
@@ -165,7 +168,7 @@ def _agrees(
 
 
 def _standard_errors(cell: Cell, published: PublishedValue) -> float:
-    """Return (E2's mean - the mean in [ET] table 3) / (standard error of this difference).
+    """Return how many standard errors experiment E2's mean is above that in [ET] table 3.
 
     Table 3 states no standard deviations, so the standard deviation of our runs is also used for
     the runs of the paper.

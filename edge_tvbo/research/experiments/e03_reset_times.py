@@ -41,7 +41,7 @@ KEEP_LAST = {"keeps nothing": False, "keeps last": True}
 
 
 class ResetRule(NamedTuple):
-    """The rule by which a policy of E3 resets: periodically, or by the event trigger."""
+    """The rule by which a policy of experiment E3 resets: periodically, or by the event trigger."""
 
     label: str
     period: int = 0  # 0 if there is no periodic reset
@@ -94,18 +94,18 @@ Differences from the paper:
         return rows
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Compare the regret of ET-GP-UCB with that of R-GP-UCB at each window size of E3."""
+        """Compare ET-GP-UCB with R-GP-UCB at each window size of experiment E3."""
         return [
             *(_below_periodic(results, rate, keeps) for rate in PERIODS for keeps in KEEP_LAST),
             *(_lower_bound_costs(results, rate) for rate in PERIODS),
         ]
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the pictures of E3: figure 2 and figure 7 of [ET]."""
+        """Return the pictures of experiment E3: figure 2 and figure 7 of [ET]."""
         return {"figure": self.draw, "figure-7": _draw_distributions}
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw histograms of the reset times of E3, and regret against window size (figure 2)."""
+        """Draw experiment E3's reset times, and its regret against the window size (figure 2)."""
         panels = figure.subplots(1, 1 + len(PERIODS))
         for axes, rate in zip(panels, PERIODS, strict=False):
             _draw_histograms(axes, results, rate)
@@ -149,7 +149,7 @@ Differences from the paper:
         seed: int,
         histograms: dict[tuple[float, str], NDArray[np.int64]] | None = None,
     ) -> Iterator[Row]:
-        """Yield the rows of one run of E3, and add its reset times to `histograms`."""
+        """Yield the rows of one run of experiment E3, and add its reset times to `histograms`."""
         # imports numba, which `edge-tvbo experiment list` does not need
         from edge_tvbo.research.experiments.monte_carlo import run_resetting_policy
 
@@ -176,7 +176,10 @@ Differences from the paper:
 
 
 def histogram(results: ResultTable, rate: float, label: str) -> Array:
-    """Return how often each reset time 0 to T occurred with one reset rule of E3, (T + 1,)."""
+    """Return how often each reset time 0 to T occurred in experiment E3, (T + 1,).
+
+    The resets are those of one reset rule, `label`, at the rate of change `rate`.
+    """
     counts = results.curves("counts", _histogram_case(rate, label))
     return np.asarray(np.sum(counts, axis=0))
 
@@ -198,7 +201,7 @@ def _reset_rules(period: int) -> Iterator[ResetRule]:
 def _draw_histograms(
     axes: Any, results: ResultTable, rate: float, cumulative: bool = False
 ) -> None:
-    """Draw the share of E3's resets at each reset time, with one line for each window size.
+    """Draw the share of experiment E3's resets at each reset time, with a line per window size.
 
     The share is cumulative if `cumulative` is true. The resets are those of the variant of
     ET-GP-UCB that discards the last reading at a reset.
@@ -218,7 +221,7 @@ def _draw_histograms(
 
 
 def _draw_distributions(figure: Any, results: ResultTable) -> None:
-    """Draw the histograms of E3's reset times, and their cumulative shares ([ET] figure 7)."""
+    """Draw histograms and cumulative shares of experiment E3's reset times ([ET] figure 7)."""
     panels = figure.subplots(len(PERIODS), 2)
     for row, rate in zip(panels, PERIODS, strict=True):
         for axes, cumulative in zip(row, (False, True), strict=True):
@@ -229,7 +232,7 @@ def _draw_distributions(figure: Any, results: ResultTable) -> None:
 
 
 def _numbers(results: ResultTable, rate: float, ours: str, theirs: str) -> Array:
-    """Return, for each run of E3, the R_T/T of reset rule `ours` minus that of rule `theirs`."""
+    """Return the R_T/T of reset rule `ours` minus that of `theirs`, per run of experiment E3."""
     case = {"epsilon": str(rate)}
     return results.values(ours, case) - results.values(theirs, case)
 

@@ -74,7 +74,7 @@ DRAWN_RUNS = 10
 
 
 class Split(NamedTuple):
-    """One split of E4's days: training and test days, the noise variance, and the policies."""
+    """A part of experiment E4: training days, test days, noise variance, and policies."""
 
     training: str
     test: str
@@ -128,7 +128,7 @@ is at most 15 intervals.
 """
 
     def data_fingerprints(self) -> dict[str, str]:
-        """Return the fingerprint of the recording of E4."""
+        """Return the fingerprint of the recording of experiment E4."""
         return {"intel-lab": self._recording.fingerprint()}
 
     @cached_property
@@ -149,7 +149,7 @@ is at most 15 intervals.
         }
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of a cell of E4.
+        """Return the standard error of a cell of experiment E4.
 
         The error of R_T/T is computed over blocks of time; the errors of other numbers are computed
         over the runs.
@@ -159,7 +159,7 @@ is at most 15 intervals.
         return standard_error(block_means(results.mean_curve("r_t", cell.case)))
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test, over blocks of time, whether E4 ranks the policies as the papers do."""
+        """Test, over blocks of time, whether experiment E4 ranks the policies as the papers do."""
         first = [
             expect_all_less(
                 f'days {label}: the variant "{et}" has less regret than each policy that is not ET',
@@ -181,11 +181,11 @@ is at most 15 intervals.
         ]
 
     def pictures(self) -> dict[str, Drawing]:
-        """Return the pictures of E4: the regrets, and the temperatures."""
+        """Return the pictures of experiment E4: the regrets, and the temperatures."""
         return {"figure": self.draw, "temperatures": self._draw_temperatures}
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw E4's cumulative regret and resets ([ET] figure 3 b-c, [B16] figure 3 a)."""
+        """Draw experiment E4's cumulative regret and resets ([ET] fig. 3 b-c, [B16] fig. 3 a)."""
         panels = figure.subplots(2, len(DAYS), sharex=True, sharey="row", height_ratios=(3, 1))
         colours = {case.label: f"C{at % 10}" for at, case in enumerate(CASES)} | {"random": "k"}
         for (top, bottom), (label, split) in zip(panels.T, DAYS.items(), strict=True):
@@ -215,7 +215,7 @@ is at most 15 intervals.
         )
 
     def _draw_temperatures(self, figure: Any, results: ResultTable) -> None:
-        """Draw the normalised temperatures of all sensors in E4 ([ET] figures 3 a and 8)."""
+        """Draw experiment E4's normalised temperatures of all sensors ([ET] figures 3 a and 8)."""
         whole, test = figure.subplots(2, 1)
         backtest = self._backtests["7-8"]
         values = backtest.field.to_model(np.asarray(backtest.recording.values))
@@ -228,7 +228,7 @@ is at most 15 intervals.
         test.set_title("[ET] figure 3 a, [B16] figure 3 b: the test days 7-8")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run of E4."""
+        """Yield the rows of one run of experiment E4."""
         for label, split in DAYS.items():
             for case in split.cases:
                 settings = {**case.settings, "seed": policy_seed(seed, run)}
@@ -244,7 +244,7 @@ is at most 15 intervals.
 
 
 def _differences(results: ResultTable, label: str, ours: str, theirs: str) -> Array:
-    """Return the regret of `ours` minus the regret of `theirs` in each time block of E4."""
+    """Return the regret of `ours` minus that of `theirs` in each time block of experiment E4."""
     cases: list[Labels] = [case_labels(policy=each, days=label) for each in (ours, theirs)]
     a, b = (results.mean_curve("r_t", case) for case in cases)
     return block_means(a - b)

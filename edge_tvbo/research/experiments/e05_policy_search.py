@@ -86,7 +86,7 @@ PHASES = {  # start and end in sixths of the horizon; the names assume T = 300
 
 
 class SearchResult(NamedTuple):
-    """The regret and the resets of one policy in E5."""
+    """The regret and the resets of one policy in experiment E5."""
 
     regret: Array  # (T,)
     resets: Array  # (T,), cumulative number of resets
@@ -140,7 +140,10 @@ of the regret is the standard deviation of the reward over all allowed gains.
         return {friction: pendulum.optimum(friction)[1] for friction in frictions}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test whether ET-GP-UCB has the least regret in E5, after the change and in total."""
+        """Test whether ET-GP-UCB has the least regret in experiment E5.
+
+        Two regrets are tested: that after the change, and that of the whole run.
+        """
         et, *others = POLICIES
         return [
             expect_less(
@@ -155,7 +158,7 @@ of the regret is the standard deviation of the reward over all allowed gains.
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw the regret per interval and the cumulative regret of E5 ([ET] figure 3 d)."""
+        """Draw regret and cumulative regret over time for experiment E5 ([ET] figure 3 d)."""
         left, right = figure.subplots(1, 2)
         t = np.arange(1, self._horizon + 1)
         for policy in POLICIES:
@@ -174,7 +177,7 @@ of the regret is the standard deviation of the reward over all allowed gains.
         )
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run of E5; all policies have the same noise in a run."""
+        """Yield the rows of one run of experiment E5; all policies have the same noise in a run."""
         generator = self._generator(seed, run)
         noise = generator.standard_normal(self._horizon) * NOISE_VARIANCE**0.5
         policy_seed = int(generator.integers(2**31))
@@ -202,7 +205,10 @@ of the regret is the standard deviation of the reward over all allowed gains.
         return SearchResult(regret, resets)
 
     def _friction(self, t: int) -> float:
-        """Return E5's friction in interval `t`; friction changes after a third of the horizon."""
+        """Return experiment E5's friction in interval `t`.
+
+        The friction changes after a third of the horizon.
+        """
         return pendulum.friction_at(t * HORIZON // self._horizon)
 
     def _policy(self, name: str, seed: int) -> UpperConfidence:

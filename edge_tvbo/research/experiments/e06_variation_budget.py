@@ -139,7 +139,7 @@ signal.
 
     @cached_property
     def _lines(self) -> dict[float, SensorField]:
-        """The fields of E6 on [0, 1]; the keys are the noise variances."""
+        """The fields of experiment E6 on [0, 1]; the keys are the noise variances."""
         places = np.linspace(0.0, 1.0, benchmark_functions.ARMS)
         K = squared_exponential(places, benchmark_functions.LENGTH_SCALE)
         names = [str(arm) for arm in range(benchmark_functions.ARMS)]
@@ -157,7 +157,7 @@ signal.
 
     @cached_property
     def _stocks(self) -> ChangingFunction | None:
-        """The share prices for E6, or None if there is no file."""
+        """The share prices for experiment E6, or None if there is no file."""
         recording = self._prices
         if recording is None:
             return None
@@ -175,7 +175,7 @@ signal.
         ]
 
     def error(self, results: ResultTable, cell: Cell) -> float:
-        """Return the standard error of a cell of E6.
+        """Return the standard error of a cell of experiment E6.
 
         The error of a regret on share prices is computed over blocks of time. The error of any
         other number is computed over the runs.
@@ -187,7 +187,10 @@ signal.
         return error * cell.mean / regret if regret else 0.0
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test the order of the policies in E6; in table 2, ET-GP-UCB is the best policy."""
+        """Test the order of the policies in experiment E6.
+
+        In table 2 of [ET], ET-GP-UCB is the best policy.
+        """
         return [
             expectation
             for kind in results.values_of("function")
@@ -195,7 +198,7 @@ signal.
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw the cumulative regret of E6 over time ([ET] figure 5)."""
+        """Draw the cumulative regret of experiment E6 over time ([ET] figure 5)."""
         kinds = results.values_of("function")
         panels = figure.subplots(1, len(kinds), squeeze=False)[0]
         for axes, kind in zip(panels, kinds, strict=True):
@@ -209,7 +212,7 @@ signal.
         figure.suptitle(f"[ET] figures 5 and 6, with other functions; {BAND}")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run of E6; new functions are drawn for each run."""
+        """Yield the rows of one run of experiment E6; new functions are drawn for each run."""
         generator = self._generator(seed, run)
         first = int(generator.integers(2**31))
         noise = generator.standard_normal(benchmark_functions.HORIZON)[: self._horizon]
@@ -251,7 +254,7 @@ def _cases(length: int) -> list[PolicyCase]:
 
 
 def _variation(K: Array, values: Array) -> float:
-    """Return the variation P_T = Σ ‖f_{t+1} - f_t‖ of a function of E6.
+    """Return the variation P_T = Σ ‖f_{t+1} - f_t‖ of a function of experiment E6.
 
     `values` (T, M) contains the function f_t of each interval t. The norm is that of the kernel
     whose matrix is `K` (M, M).
@@ -263,12 +266,12 @@ def _variation(K: Array, values: Array) -> float:
 
 
 def _thinned(horizon: int) -> NDArray[np.intp]:
-    """Return the indices of `horizon` evenly spaced intervals among all intervals of E6."""
+    """Return the indices of `horizon` evenly spaced intervals among those of experiment E6."""
     return np.arange(horizon) * benchmark_functions.HORIZON // horizon
 
 
 def _stocks_file(directories: tuple[str, ...]) -> Path | None:
-    """Return the path of the file of share prices that E6 uses, or None if there is no such file.
+    """Return the path of the share prices for experiment E6, or None if there is no such file.
 
     Each of `directories` is a directory that can contain the file, or the file itself. If
     `directories` names a file, this file is used before a file in a directory.
@@ -280,7 +283,7 @@ def _stocks_file(directories: tuple[str, ...]) -> Path | None:
 
 
 def _block_regrets(results: ResultTable, case: Labels) -> Array:
-    """Return E6's mean daily regret in each block of time, multiplied by the number of all days.
+    """Return experiment E6's mean daily regret in each block of time, times the number of days.
 
     The mean of these values is about R_T, the regret of all days.
     """
@@ -289,7 +292,10 @@ def _block_regrets(results: ResultTable, case: Labels) -> Array:
 
 
 def _order(results: ResultTable, kind: str) -> Iterator[Expectation]:
-    """Test whether ET is the best policy in E6, and whether the policies rank as in table 2."""
+    """Test whether ET is the best policy in experiment E6, and the ranks of the policies.
+
+    The ranks are compared with table 2 of [ET].
+    """
 
     def less(ours: str, theirs: str) -> Array:
         a, b = (case_labels(policy=each, function=kind) for each in (ours, theirs))

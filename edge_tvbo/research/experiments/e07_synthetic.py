@@ -86,7 +86,10 @@ the abstract and in section 5 of the paper.
         return {label: random_fields.factor(field.kernel) for label, field in self._fields.items()}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test the order of the policies in E7, and the cost of a rate that is too high or 0."""
+        """Test, in experiment E7, the order of the policies and the cost of a wrong rate.
+
+        A wrong rate is too high, or 0.
+        """
         ahead = [
             expect_less(
                 f"{kernel}, ε = {rate}: {ours} has less regret than {theirs}",
@@ -117,7 +120,7 @@ the abstract and in section 5 of the paper.
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw the mean regret of E7 (figure 2 a-b), and the regret with wrong ε or N (c-d)."""
+        """Draw experiment E7's mean regret (figure 2 a-b), and that with a wrong ε or N (c-d)."""
         panels = figure.subplots(2, 2)
         for axes, letter, kernel in zip(panels[0], "ab", KERNELS, strict=True):
             for rate, colour in zip(RATES, ("tab:blue", "tab:orange", "tab:green"), strict=True):
@@ -167,7 +170,7 @@ the abstract and in section 5 of the paper.
 
 
 def _policies(kernel: str, rate: float) -> Iterator[tuple[str, float, dict[str, Any]]]:
-    """Yield, for each policy of E7, its name, its rate or period, and its settings."""
+    """Yield, for each policy of experiment E7, its name, its rate or period, and its settings."""
     yield "gp-ucb", rate, {}
     yield "tv-gp-ucb", rate, {"epsilon": rate}
     yield "r-gp-ucb", rate, {"period": _period(kernel, rate)}
@@ -190,13 +193,13 @@ def _case(policy: str, kernel: str, rate: float, given: float) -> Labels:
 
 
 def _wrong_rate_costs(results: ResultTable, policy: str, given: float) -> Array:
-    """Return the regret with a wrong rate minus that with the true rate, for each run of E7."""
+    """Return the additional regret that a wrong rate costs in each run of experiment E7."""
     right = _case("tv-gp-ucb", "SE", TRUE_RATE, TRUE_RATE)
     return results.differences("R_T/T", _case(policy, "SE", TRUE_RATE, given), right)
 
 
 def _high_costs_less(results: ResultTable) -> Expectation:
-    """Test in E7 whether a rate that is too high costs less than the rate 0 ([B16] figure 2c).
+    """Test whether too high a rate costs less than the rate 0 in experiment E7 ([B16] fig. 2c).
 
     The cost of a wrong rate is the additional regret per .01 of error in the rate.
     """
@@ -210,13 +213,13 @@ def _high_costs_less(results: ResultTable) -> Expectation:
 
 
 def _wrong_period_costs(results: ResultTable, period: int, other: int) -> Array:
-    """Return, per run of E7, the regret with period `period` minus that with period `other`."""
+    """Return the regret with the period `period` minus that with `other`, per run."""
     cases = (_case("r-gp-ucb", "SE", TRUE_RATE, each) for each in (period, other))
     return results.differences("R_T/T", *cases)
 
 
 def _costs_nothing(text: str, costs: Array) -> Expectation:
-    """Test that a wrong parameter in E7 does not raise the regret much ([B16] section 5.1)."""
+    """Test that a wrong parameter hardly raises experiment E7's regret ([B16] section 5.1)."""
     test = paired_test(costs)
     return Expectation(
         text, not (test.statistic > 0.0 and test.p < SIGNIFICANCE_LEVEL), test=str(test)

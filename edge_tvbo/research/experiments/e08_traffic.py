@@ -102,7 +102,7 @@ I-880, cannot be repeated.
         self._sensors = sensors
 
     def data_fingerprints(self) -> dict[str, str]:
-        """Return the fingerprint of the recording of E8."""
+        """Return the fingerprint of the recording of experiment E8."""
         return {"metr-la": self._recording.fingerprint()}
 
     @cached_property
@@ -127,7 +127,7 @@ I-880, cannot be repeated.
         return self._mornings.labels[TRAINING_DAYS:]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test for each day of E8 whether TV-GP-UCB has less regret than the other policies."""
+        """Test for each day of experiment E8 whether TV-GP-UCB has the least regret."""
         return [
             expect_less_regret(results, "R_T/T", day, "tv-gp-ucb", other, day=day)
             for day in self._days
@@ -135,7 +135,7 @@ I-880, cannot be repeated.
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw the mean regret of E8 up to each t, for each test day ([B16] figures 3 c-f)."""
+        """Draw experiment E8's mean regret up to each t, per test day ([B16] figures 3 c-f)."""
         panels = figure.subplots(1, len(self._days), sharey=True, squeeze=False)[0]
         for axes, day in zip(panels, self._days, strict=True):
             cases = {
@@ -149,7 +149,7 @@ I-880, cannot be repeated.
         figure.suptitle(f"[B16] figures 3 c-f, with the data of METR-LA; {BAND}")
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run of E8; new sensors are drawn for each run."""
+        """Yield the rows of one run of experiment E8; new sensors are drawn for each run."""
         generator = self._generator(seed, run)
         mornings, T = self._mornings, self._horizon
         drawn = generator.choice(len(mornings.sensors), self._sensors, replace=False)

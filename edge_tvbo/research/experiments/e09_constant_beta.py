@@ -45,12 +45,12 @@ class PanelSetting(NamedTuple):
     betas: tuple[float, ...]
 
     def case(self, beta: str) -> Labels:
-        """Return the labels of a case of E9: the label of this setting, and the constant `beta`."""
+        """Return the labels of a case of experiment E9: this setting, and the constant `beta`."""
         return case_labels(setting=self.label, beta=beta)
 
     @property
     def label(self) -> str:
-        """The rate, the noise and the horizon of E9's setting as text."""
+        """The rate, the noise and the horizon of experiment E9's setting as text."""
         return f"ε = {self.rate}, σ = {self.sigma}, T = {self.horizon}"
 
 
@@ -108,7 +108,7 @@ which grows with time. The thesis [M24] has no table; the claims are statements 
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Plot the regret of E9 against the constant β, and the regret of the growing β."""
+        """Plot experiment E9's regret against the constant β, and its regret with a growing β."""
         panels = list(figure.subplots(2, math.ceil(len(SETTINGS) / 2)).flat)
         settings = [(name, each) for name, group in FIGURES.items() for each in group]
         for axes, (name, setting) in zip(panels, settings, strict=False):
@@ -154,7 +154,10 @@ which grows with time. The thesis [M24] has no table; the claims are statements 
 def _better_than_growing(
     results: ResultTable, setting: PanelSetting, low: float, high: float
 ) -> Expectation:
-    """Test in E9 whether each constant β from `low` to `high` has less regret than a growing β."""
+    """Test whether each constant β of experiment E9 has less regret than a growing β.
+
+    The tested constants are those from `low` to `high`.
+    """
     return expect_all_less(
         f"{setting.label}: each β from {low:g} to {high:g} has less regret than {GROWING}",
         {
@@ -168,7 +171,7 @@ def _better_than_growing(
 
 
 def _best_falls(results: ResultTable, slow: PanelSetting, fast: PanelSetting) -> Expectation:
-    """Test whether a high β costs more in E9's setting `fast` than in its setting `slow`.
+    """Test whether a high β costs more in setting `fast` than in setting `slow` of experiment E9.
 
     The cost is the regret with β = HIGH minus the regret with β = LOW. `fast` has the higher rate
     of change.
@@ -186,7 +189,7 @@ def _best_falls(results: ResultTable, slow: PanelSetting, fast: PanelSetting) ->
 
 
 def _lowest(results: ResultTable, setting: PanelSetting) -> float:
-    """Return the constant β with the lowest mean regret in a setting of E9."""
+    """Return the constant β with the lowest mean regret in a setting of experiment E9."""
     return min(
         setting.betas, key=lambda beta: results.cell("R_T/T", setting.case(f"{beta:g}")).mean
     )

@@ -41,7 +41,7 @@ SMOOTHING = 20  # length of the moving average, in intervals
 
 
 class FieldChange(NamedTuple):
-    """A kind of data in E10, with its true temporal model."""
+    """A kind of data in experiment E10, with its true temporal model."""
 
     kernel: FittableModel
     restarts: int  # largest number of points from which a fit starts
@@ -94,7 +94,7 @@ known.
     noise_variance = SIGMA**2
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test whether E10 ranks the models as the thesis does, for each kind of data."""
+        """Test, per kind of data, whether experiment E10 ranks the models as the thesis does."""
         return [
             expect_less(
                 f"{data} data: {_named(better)} has less regret than {_named(worse)}",
@@ -107,7 +107,7 @@ known.
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw the mean regret and its moving average for each kind of data of E10."""
+        """Draw the mean regret and its moving average for each kind of data of experiment E10."""
         panels = figure.subplots(2, len(DATA), sharex=True, sharey="row")
         t = np.arange(1, HORIZON + 1)
         weights = np.ones(SMOOTHING) / SMOOTHING

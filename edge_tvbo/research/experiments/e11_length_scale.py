@@ -194,11 +194,11 @@ Differences from the public code:
         }
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw regrets (figure 3) and the chosen length scales (figure 2) of E11."""
+        """Draw regrets (figure 3) and the chosen length scales (figure 2) of experiment E11."""
         draw_regrets_and_length_scales(figure, results)
 
     def _run(self, run: int, seed: int) -> Iterator[Row]:
-        """Yield the rows of one run of E11 (length scales).
+        """Yield the rows of one run of experiment E11 (length scales).
 
         All policies start with the same random points.
         """
@@ -253,7 +253,7 @@ def _row(
 
 
 def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
-    """Test in E11 whether the regrets of LB-GP-UCB are lower than those of its rivals."""
+    """Test whether LB-GP-UCB has lower regrets in experiment E11 than its rivals."""
     for number in (REGRET,) if function == TOY else (REGRET, BEST):
         for other in RIVALS:
             cases = [case(function, policy, GROWTH) for policy in (BALANCED, other)]
@@ -265,7 +265,7 @@ def _lb_is_best(results: ResultTable, function: str) -> Iterator[Expectation]:
 
 
 def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
-    """Test which policies of E11 stay at the local optimum in some runs.
+    """Test which policies of experiment E11 stay at the local optimum in some runs.
 
     The policies MLE and MCMC are expected to stay there in some runs, and LB and A in no run.
     """
@@ -278,7 +278,7 @@ def _escape_from_local_optimum(results: ResultTable) -> Iterator[Expectation]:
 
 
 def _nearest_length_scale(results: ResultTable) -> Expectation:
-    """Test in E11 whether LB-GP-UCB has the mean length scale that is nearest to the optimum θ*."""
+    """Test whether LB-GP-UCB's mean length scale is nearest to the optimum θ* (experiment E11)."""
     scales = {each: results.values(SCALE, case(RIDGES, each, GROWTH)) for each in POLICIES}
     distance = {each: np.abs(np.log(values / OPTIMAL[RIDGES])) for each, values in scales.items()}
     means = ", ".join(f"{each} {scales[each].mean():.3g}" for each in (BALANCED, *RIVALS))
@@ -290,7 +290,7 @@ def _nearest_length_scale(results: ResultTable) -> Expectation:
 
 
 def _effect_of_growth(results: ResultTable) -> Iterator[Expectation]:
-    """Test in E11 whether LB-GP-UCB depends less on the growth function than A-GP-UCB does.
+    """Test whether LB-GP-UCB depends less on the growth function than A-GP-UCB (experiment E11).
 
     The test belongs to [LB] figure 4.
     """

@@ -36,7 +36,7 @@ class MaterialsFile(NamedTuple):
     runs: int
 
     def find(self, directories: tuple[str, ...]) -> Path | None:
-        """Return the path of E11's materials file in the first directory that has it, or None."""
+        """Return the path of the materials file for experiment E11; None if no directory has it."""
         paths = (Path(each).expanduser() / name for each in directories for name in self.names)
         return next((path for path in paths if path.is_file()), None)
 
@@ -48,7 +48,7 @@ FILES = {
 
 
 class ObjectiveFunction(NamedTuple):
-    """A function of E11 that is to be maximised."""
+    """A function of experiment E11 that is to be maximised."""
 
     name: str
     field: Field  # the unit box, or finitely many arms within it

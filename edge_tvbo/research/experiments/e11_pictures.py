@@ -31,7 +31,7 @@ GOOD_LENGTH_SCALE = 0.1  # fits the peak and the slope of Berkenkamp's function
 
 
 def draw_regrets_and_length_scales(figure: Any, results: ResultTable) -> None:
-    """Draw E11's pictures of the regrets (figure 3) and of the length scales (figure 2)."""
+    """Draw experiment E11's regrets (figure 3) and its length scales (figure 2)."""
     functions = results.values_of("function")
     panels = figure.subplots(3, len(functions), squeeze=False)
     for column, name in zip(panels.T, functions, strict=True):
@@ -53,7 +53,7 @@ def draw_regrets_and_length_scales(figure: Any, results: ResultTable) -> None:
 
 
 def draw_growths(figure: Any, results: ResultTable) -> None:
-    """Draw figure 4 for E11: LB-GP-UCB and A-GP-UCB on Michalewicz' function.
+    """Draw figure 4 for experiment E11: LB-GP-UCB and A-GP-UCB on Michalewicz' function.
 
     There is one curve for each policy and growth function.
     """
@@ -71,7 +71,7 @@ def draw_growths(figure: Any, results: ResultTable) -> None:
 
 
 def draw_two_fits(figure: Any, results: ResultTable) -> None:
-    """Draw E11's picture of two fits: with a good length scale, and with the most likely one.
+    """Draw, for experiment E11, fits with a good and with the most likely length scale.
 
     Both fits are to the same five readings. The picture is figure 1 of the paper.
     """
@@ -101,7 +101,7 @@ def draw_two_fits(figure: Any, results: ResultTable) -> None:
 
 
 def _plot_steps(panels: Any, results: ResultTable, case: Labels, label: str, **style: Any) -> None:
-    """Plot one policy's cumulative and best regret into two panels of a picture of E11."""
+    """Plot a policy's cumulative and best regret in experiment E11 into two panels."""
     for axes, key in zip(panels, STEPS, strict=True):
         plot_mean_curves(axes, results, key, {label: case}, CURVE_STEP, **style)
         axes.set_xlabel("step")

@@ -45,16 +45,16 @@ OPTIMAL = {RIDGES: 0.0354, "CrossedBarrel": 0.1309, "AGNP": 0.1056}  # θ* in th
 
 
 class Standardised(Readings):
-    """Readings of E11; each fit of a length scale first standardises all readings so far."""
+    """Readings of experiment E11; each fit of a length scale first standardises all of them."""
 
     @property
     def spread(self) -> float:
-        """Standard deviation by which E11's readings are divided; 1 if all readings are equal."""
+        """Standard deviation by which the readings are divided; 1 if all readings are equal."""
         y = self.y[: self.held]
         return float(y.std(ddof=1)) or 1.0 if len(y) > 1 else 1.0
 
     def fit(self, length_scale: float) -> Fit:
-        """Return the fit of E11's policies: a regression on the standardised readings."""
+        """Return the regression on the standardised readings that experiment E11's policies use."""
         n = self.held
         if not n:
             return super().fit(length_scale)
@@ -87,7 +87,7 @@ class ScaledRegretBalancing(RegretBalancing):
         self._readings = readings
 
     def update(self, y: float, bonus: float) -> None:
-        """Update the active hypothesis of E11's policy with a reply `y` and the bonus β σ.
+        """Update the active hypothesis of the policy with a reply `y` and the bonus β σ.
 
         The bonus is first converted to the unit of `y`.
         """
@@ -95,7 +95,7 @@ class ScaledRegretBalancing(RegretBalancing):
 
 
 class ActiveNorm:
-    """The width of LNB-GP-UCB in E11: the norm N of the active candidate."""
+    """The width of LNB-GP-UCB in experiment E11: the norm N of the active candidate."""
 
     def __init__(self, balancing: RegretBalancing, first: Hypothesis, dimension: int) -> None:
         self._balancing = balancing
@@ -103,7 +103,7 @@ class ActiveNorm:
         self._dimension = dimension
 
     def width(self, t: int, observations: int) -> float:
-        """Return the width of LNB-GP-UCB in E11: the norm N of the active candidate.
+        """Return the width of LNB-GP-UCB in experiment E11: the norm N of the active candidate.
 
         N is computed as B(θ, N) (θ/θ0)^(d/2). The active candidate has the length scale θ and the
         norm bound B(θ, N). θ0 is the first length scale, and d is the dimension.
@@ -114,7 +114,7 @@ class ActiveNorm:
 
 
 def most_likely_nearby(readings: Readings) -> float:
-    """Return, for E11's policies, a length scale at a local maximum of the likelihood.
+    """Return, for experiment E11's policies, a length scale at a local maximum of the likelihood.
 
     An ascent that starts at ln 2 finds this maximum.
     """
@@ -144,7 +144,7 @@ def most_likely_nearby(readings: Readings) -> float:
 
 
 def case(function: str, policy: str, growth: float) -> Labels:
-    """Return the labels of a case of E11: objective function, policy and growth function.
+    """Return the labels of a case of experiment E11: objective, policy and growth function.
 
     Only the policies A and LB have a growth function, whose parameter is `growth`. For other
     policies, the label of the growth function is empty.
@@ -156,7 +156,7 @@ def case(function: str, policy: str, growth: float) -> Labels:
 def make_e11_policy(
     policy: str, field: Field, longest: float, growth: float, seed: int, window: int
 ) -> LengthScalePolicy:
-    """Return a new policy of E11.
+    """Return a new policy of experiment E11.
 
     `longest` is the first length scale, `growth` is the exponent of the growth function, and
     `window` is the number of readings in a run.

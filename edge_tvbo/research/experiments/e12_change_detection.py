@@ -110,7 +110,10 @@ Comparison with the paper:
 """
 
     def published(self) -> list[PublishedValue]:
-        """Return the published regrets of E12: of GLR-klUCB with global restarts, and of kl-UCB."""
+        """Return the published regrets of GLR-klUCB (with global restarts) and kl-UCB.
+
+        Experiment E12 compares its results with these regrets.
+        """
         return [
             PublishedValue(case_labels(problem=problem, policy=policy), "R_T", mean, sd, 1000)
             for policy, cells in PUBLISHED.items()
@@ -118,7 +121,7 @@ Comparison with the paper:
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test whether the bandits of E12 have less regret with change detection than without."""
+        """Test whether change detection lowers the regret of the bandits in experiment E12."""
         pairs = [
             ("glr-klucb", "klucb"),
             ("glr-gp-ucb", "gp-ucb"),
@@ -133,7 +136,7 @@ Comparison with the paper:
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw the mean regret R_t of each policy, for both problems of E12."""
+        """Draw the mean regret R_t of each policy, for both problems of experiment E12."""
         for axes, problem in zip(figure.subplots(1, 2), PROBLEMS, strict=True):
             cases = {
                 policy: case_labels(problem=problem, policy=policy)
@@ -158,7 +161,7 @@ Comparison with the paper:
 
 
 def _play_kl_ucb(rewards: Array, exploration: float, a: float, c: float) -> tuple[Int64Array, int]:
-    """Return the arms that GLR-klUCB selects in E12, and the number of its restarts.
+    """Return the arms that GLR-klUCB selects in experiment E12, and the number of its restarts.
 
     If `exploration` is 0, the policy is kl-UCB, which never restarts.
     """
@@ -173,7 +176,10 @@ def _play_kl_ucb(rewards: Array, exploration: float, a: float, c: float) -> tupl
 
 
 def _play(name: str, rewards: Array, seed: int) -> tuple[Int64Array, int]:
-    """Run a policy of edge_tvbo in E12; return the selected arms and the number of resets."""
+    """Run a policy of edge_tvbo in experiment E12.
+
+    Return the selected arms and the number of resets.
+    """
     names = tuple(str(arm) for arm in range(rewards.shape[1]))
     field = SensorField(names, np.eye(len(names)), 0.25, center=0.5)
     policy = make_policy(name, field, beta=LogBeta(2.0, 1.0), seed=seed, **POLICIES[name])

@@ -86,7 +86,7 @@ discounts. E13 has neither of them. Instead, E13 has `gp-ucb`, and two policies 
 """
 
     def published(self) -> list[PublishedValue]:
-        """Return the regrets that the authors' program had when we ran it on E13's problems."""
+        """Return the regrets of the authors' program on E13's problems, from our runs of it."""
         return [
             PublishedValue(case_labels(problem=problem, policy="ada-opkb"), "R_T", *value)
             for problem, value in AUTHORS.items()
@@ -104,7 +104,7 @@ discounts. E13 has neither of them. Instead, E13 has `gp-ucb`, and two policies 
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw the mean regret R_t of each policy, for each problem of E13."""
+        """Draw the mean regret R_t of each policy, for each problem of experiment E13."""
         for axes, problem in zip(figure.subplots(1, 3), LENGTH_SCALES, strict=True):
             cases = {policy: case_labels(problem=problem, policy=policy) for policy in POLICIES}
             plot_mean_curves(axes, results, "R_t", cases, CURVE_STEP)
@@ -143,7 +143,7 @@ def _agrees(results: ResultTable, published: PublishedValue) -> Expectation:
 
 
 def _truth(problem: str, places: Array, kernel: Array, generator: np.random.Generator) -> Array:
-    """Return the values of all arms in all intervals of E13, (T, M)."""
+    """Return the values of all arms in all intervals of experiment E13, (T, M)."""
     t = np.arange(1, HORIZON + 1)
     if problem == VARYING:
         direction = generator.standard_normal(DIMENSIONS)
@@ -158,7 +158,7 @@ def _truth(problem: str, places: Array, kernel: Array, generator: np.random.Gene
 
 
 def _noise(truth: Array, uniform: Array) -> Array:
-    """Return E13's noise for each interval and arm, (T, M).
+    """Return experiment E13's noise for each interval and arm, (T, M).
 
     With this noise, all readings are between -1 and 1.
     """

@@ -301,7 +301,10 @@ def _reported(
 
 
 def _regret(truth: Array, sequel: Sequel, faulty: int) -> float:
-    """Return a run's mean regret against the best sensor that works, from the true values."""
+    """Return a run's mean regret, computed from the true values.
+
+    The best sensor is the best one of the sensors that are not faulty.
+    """
     best = np.delete(truth, faulty, axis=1).max(axis=1)
     chosen = truth[np.arange(len(truth)), sequel.picks]
     return float(np.maximum(0.0, best - chosen).mean())

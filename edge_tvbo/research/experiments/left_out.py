@@ -97,7 +97,7 @@ class LeftOut(SplitExperiment):
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw a regret ratio, `auto` to the baseline, against the width of the bound."""
+        """Draw the regret of `auto`, divided by that of the baseline, against the bound's width."""
         axes = figure.subplots()
         for season, scale in product(SEASONS, SCALES):
             designs = [str(Design(width, season, scale)) for width in WIDTHS]

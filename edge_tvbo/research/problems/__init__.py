@@ -23,7 +23,7 @@ class Truth(Protocol):
         ...
 
     def best(self, t: int) -> float:
-        """Return the problem's best true value of all arms in interval `t`."""
+        """Return the best true value that any arm of the problem has in interval `t`."""
         ...
 
 

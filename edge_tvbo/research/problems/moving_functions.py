@@ -177,32 +177,32 @@ def _points(lower: Array, upper: Array) -> Array:
 
 @cache
 def branin(horizon: int = HORIZON) -> MovingFunction:
-    """Return the problem of Branin's function: one variable, and time."""
+    """Return the problem with Branin's function of one variable and time."""
     return MovingFunction(ScalarFunction(branin_value, [-5.0, 0.0], [10.0, 15.0]), horizon)
 
 
 @cache
 def hartmann_3(horizon: int = HORIZON) -> MovingFunction:
-    """Return the problem of Hartmann's function: two variables, and time."""
+    """Return the problem with Hartmann's function of two variables and time."""
     return _hartmann(HARTMANN_3_A, HARTMANN_3_P, horizon)
 
 
 @cache
 def hartmann_6(horizon: int = HORIZON) -> MovingFunction:
-    """Return the problem of Hartmann's function: five variables, and time."""
+    """Return the problem with Hartmann's function of five variables and time."""
     return _hartmann(HARTMANN_6_A, HARTMANN_6_P, horizon)
 
 
 @cache
 def ackley_4(horizon: int = HORIZON) -> MovingFunction:
-    """Return the problem of Ackley's function: three variables, and time."""
+    """Return the problem with Ackley's function of three variables and time."""
     function = ScalarFunction(ackley_value, [-32.768] * 4, [32.768] * 4, [0.0] * 3)
     return MovingFunction(function, horizon)
 
 
 @cache
 def levy_4(horizon: int = HORIZON) -> MovingFunction:
-    """Return the problem of Levy's function: three variables, and time."""
+    """Return the problem with Levy's function of three variables and time."""
     function = ScalarFunction(levy_value, [-10.0] * 4, [10.0] * 4, [1.0] * 3)
     return MovingFunction(function, horizon)
 

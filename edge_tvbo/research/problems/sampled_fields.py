@@ -42,7 +42,7 @@ class SampledField:
         self._law = law
 
     def truth(self, generator: np.random.Generator) -> GridTruth:
-        """Return the values of one sampled field, which follows the law of the problem."""
+        """Return the true values of one run, which `law` computes from random draws."""
         return GridTruth(self._law(random_fields.draws(_factor(), self.horizon + 1, generator)))
 
 
@@ -89,7 +89,7 @@ def momentum() -> SampledField:
 
 
 def transition() -> SampledField:
-    """Return the problem of a sampled field that turns into another halfway (the TTV model)."""
+    """Return the problem of a sampled field that turns into another field (the TTV model)."""
 
     def turn(g: Array) -> Array:
         T = len(g) - 1

@@ -171,9 +171,9 @@ class Calibration(NamedTuple):
     z: Array  # (replies,), errors in standard deviations of the predictive distribution
 
     def covered(self, share: float) -> float:
-        """Return how many replies are within their central predictive intervals, as a share.
+        """Return the fraction of replies that are within their central predictive intervals.
 
-        `share` is the probability of each of these intervals.
+        `share` is the nominal probability of these intervals, such as 0.9.
         """
         reach = NormalDist().inv_cdf((1.0 + share) / 2.0)
         return float((np.abs(self.z) <= reach).mean())

@@ -117,7 +117,7 @@ class ComparisonSummary:
 
     @property
     def always_on(self) -> int:
-        """The number of activations if all sensors were activated in each row of the summary."""
+        """The number of activations if a policy activated all sensors in each interval."""
         return int(self.values.size)
 
     @property

@@ -22,8 +22,9 @@ class PolicyFailed(SnapshotError):
 def checked(policy: Policy) -> "Policy | CheckedPolicy":
     """Return `policy` in a `CheckedPolicy` wrapper, or unchanged if the policy is built in.
 
-    A policy is built in if both its class and its name are. Another package can register a built-in
-    class under a new name, with a model of that package; such a policy is wrapped, too.
+    A policy is built in if both its class and its name belong to edge_tvbo. Another package can
+    register a class of edge_tvbo under a new name, with a model of that package; such a policy is
+    wrapped, too.
     """
     is_ours = type(policy).__module__.partition(".")[0] == "edge_tvbo"
     return policy if is_ours and policy.name in _BUILT_IN_NAMES else CheckedPolicy(policy)

@@ -269,8 +269,8 @@ class Controller:
     def newest(self) -> int:
         """Highest number of an interval that the controller has begun; -1 if there is none.
 
-        After a kill, it is the highest number that the killed process may have begun. The numbers
-        of intervals that passed during a downtime of the daemon do not count.
+        After a kill, the result is the highest number that the killed process may have begun. The
+        numbers of intervals that passed during a downtime of the daemon do not count.
         """
         return self._state.used - self._state.skipped
 
@@ -382,7 +382,10 @@ class Controller:
         return alerts is not None and alerts.monitor.active
 
     def alert_notice_is_overdue(self, at: float) -> bool:
-        """Return whether the controller must handle `QuietHoursEnded` at time `at`."""
+        """Return whether an alert notice that quiet hours have delayed is due at time `at`.
+
+        If so, the controller must handle `QuietHoursEnded`.
+        """
         alerts = self._state.alerts
         return alerts is not None and alerts.is_overdue(at)
 

@@ -370,8 +370,8 @@ class EnergyBudget:
 
         One former interval lasts `ratio` present intervals. So the age of each battery charge, in
         intervals, is multiplied by `ratio`. All stored spending is charged to the current slot,
-        because the stored slots lasted for another time, even if a slot had as many intervals as
-        now.
+        because a stored slot has another length in s than a present slot, even if both consist of
+        the same number of intervals.
         """
         self._charge_now(self._spent)
         ages = np.clip((self._now - self._charge_at) * ratio, 0.0, MAX_COUNT)

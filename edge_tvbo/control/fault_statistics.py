@@ -60,7 +60,7 @@ class FaultStatistics:
         self.lowest = self.highest = center
 
     def add_change(self, size: float, repeats: int) -> None:
-        """Count in the statistics that a reading changed by `size` after `repeats` repetitions."""
+        """Count a change by `size` that ended `repeats` repetitions of a sensor's reading."""
         self._add_try(repeats)
         if size < self.resolution or not self.resolution:
             self.resolution = size
@@ -147,7 +147,7 @@ class FaultStatistics:
     def check(cls, array: Array, repeated: int) -> None:
         """Raise `SnapshotError` unless `array` contains valid fault statistics.
 
-        `repeated` is the highest number of equal readings in a row of any sensor in the snapshot.
+        `repeated` is the largest number of successive equal readings of any sensor in the snapshot.
         """
         stored: dict[str, Any] = dict(zip(cls.NAMES, array.tolist(), strict=True))
         lowest = {
@@ -161,6 +161,6 @@ class FaultStatistics:
             raise SnapshotError("The snapshot's statistics of faults are invalid.")
 
     def restore(self, array: Array) -> None:
-        """Restore the fault statistics from a checked array."""
+        """Restore the fault statistics from an `array` that `check` accepts."""
         for name, value in zip(self.NAMES, array.tolist(), strict=True):
             setattr(self, name, value)

@@ -49,7 +49,7 @@ class Stored(Protocol):
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore this part of the field state from a checked state."""
+        """Restore this part of the field state from a `state` that `check` accepts."""
         ...
 
 
@@ -129,7 +129,8 @@ class FieldState:
     def begun(self) -> bool:
         """Whether an interval of the field is running.
 
-        If one is running, its number `interval` is equal to `used`, the highest used number.
+        If an interval is running, its number `interval` is equal to `used`, the highest used
+        number.
         """
         return 0 <= self.interval == self.used
 
@@ -381,7 +382,7 @@ class FieldState:
         ]
 
     def _restore_whole(self, stored: StoredField, removed_alert: dict[str, Any]) -> None:
-        """Restore the values about the whole field; call this after activations and energy."""
+        """Restore the values about the whole field; restore its activations and energy first."""
         held = stored.held
         self.paused, self.last_reset, self.rejected = held.paused, held.last_reset, held.refused
         self.replies, self.timeouts = held.answered, held.missed

@@ -188,7 +188,7 @@ class SensorHealth:
         self._turn = arm
 
     def unresponsive(self, sensors: tuple[str, ...]) -> list[str]:
-        """Return the names of the unresponsive sensors; `sensors` contains the names of all."""
+        """Return the names of the unresponsive sensors; `sensors` names all sensors."""
         return [name for name, each in zip(sensors, self._sensors, strict=True) if each.misses]
 
     def snapshot(self) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class SensorHealth:
         self._turn = int(state["turn"]) - 1
 
     def continue_backoff(self, before: int, interval: int, ratio: float) -> None:
-        """Continue the back-offs of unresponsive sensors; `retry_after` states the parameters."""
+        """Continue the back-offs of unresponsive sensors; for the parameters, see `retry_after`."""
         for sensor in self._sensors:
             sensor.retry = retry_after(before, interval, sensor.retry, ratio, self._max_backoff)
 
@@ -251,7 +251,7 @@ def retry_after(before: int, interval: int, retry: int, ratio: float, max_backof
 
 
 def _is_chance(sensor: SensorRecord) -> bool:
-    """Return whether lost messages alone can explain a sensor record's time-outs in a row."""
+    """Return whether lost messages alone can explain the successive time-outs of a sensor."""
     if sensor.implausible_reply or sensor.timeouts >= MAX_TIMEOUTS:
         return False
     losses = PRIOR_LOSSES + sensor.losses

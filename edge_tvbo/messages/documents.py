@@ -143,11 +143,11 @@ class Alert(msgspec.Struct, frozen=True):
     since: str | None  # when the last alert began or ended (RFC 3339, UTC); None before the first
     threshold: float  # threshold, in `unit`; for "min", values below it cause an alert
     release: float  # the alert ends below this value (for "min", above it), in `unit`
-    sensor: str  # sensor with the highest estimate (for "min", the lowest), also before any reading
+    sensor: str  # sensor with the highest estimate (for "min", the lowest), even without a reading
     value: float  # the sensor's estimated value (the median), in `unit`
     std: float  # standard deviation of the estimate
     probability: float  # probability that the hot spot is beyond the threshold
-    readings: dict[str, float]  # last readings that cause the alert: the 100 most extreme
+    readings: dict[str, float]  # last readings that cause the alert; at most 100, the most extreme
     unit: str  # the field's unit
     text: str  # one sentence for the user
 
@@ -173,7 +173,7 @@ class EnergyState(msgspec.Struct, frozen=True):
 
     unit: str  # unit of the energy, such as "J"
     spent: float  # energy spent in the last period, in `unit`
-    left: float | None  # remaining field budget, in `unit`; None without one, or in `advise` mode
+    left: float | None  # rest of the field's budget, in `unit`; None without budget or in `advise`
     saved: int  # number of intervals in which no sensor was activated, to save energy
     exhausted: int  # number of sensors whose own budget does not allow another activation
     low_battery: list[str]  # sensors that are not activated because of their batteries
@@ -202,12 +202,12 @@ class FieldHealth(msgspec.Struct, frozen=True):
     energy: EnergyState | None = None  # energy spent and left; None without the setting `energy`
     recommends: bool = False  # whether the mode is `advise`: no command is sent to a sensor
     model: str = ""  # facts about the model in words: season, variation, log scale, ...
-    survey: int = 0  # number of intervals of the survey that have not begun; 0 without one
+    survey: int = 0  # number of survey intervals that have not begun; 0 without a survey
     faulty: dict[str, str] = {}  # faulty sensors, with the reason in words
     implausible: dict[str, str] = {}  # sensors whose last reading is implausible; value and range
     alert: str | None = None  # the alert in words; None if there is no alert
     ignored: list[str] = []  # sensors that a command has taken out of use
-    undelivered: int = 0  # activations that were refused, not confirmed or withdrawn by a restart
+    undelivered: int = 0  # activations that were refused, unconfirmed, or withdrawn by a restart
     refused_activations: list[str] = []  # sensors whose last activation the broker has refused
 
 

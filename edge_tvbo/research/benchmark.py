@@ -80,7 +80,7 @@ class Benchmark(Experiment):
         self._recorded = recorded
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Return no expectations: no paper published results of this benchmark."""
+        """Return an empty list, because no paper has published results of this benchmark."""
         return []
 
     def pictures(self) -> dict[str, Drawing]:

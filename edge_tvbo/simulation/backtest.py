@@ -317,7 +317,7 @@ class Backtest:
 
     @property
     def _training_times(self) -> tuple[float, float]:
-        """The interval and the start of the backtest's training rows, in s."""
+        """The length of an interval and the start of the backtest's training rows, in s."""
         interval = self.recording.interval
         return interval, self.recording.start + self.train_span.first * interval
 

@@ -68,7 +68,7 @@ def days(recording: Recording, text: str) -> RowRange:
 
 
 def split(recording: Recording) -> tuple[RowRange, RowRange]:
-    """Return the training rows and the test rows: the first rows of a recording, and the others."""
+    """Return the first rows of a recording, for training, and its other rows, for the test."""
     border = int(len(recording.values) * TRAINING_SHARE)
     return RowRange(0, border), RowRange(border, len(recording.values))
 

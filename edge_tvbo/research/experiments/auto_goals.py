@@ -41,7 +41,7 @@ def goals(results: ResultTable) -> list[Expectation]:
 
 
 def best_other(results: ResultTable, place: str) -> tuple[str, float]:
-    """Return the best policy of the experiment other than `auto`: its name and its R_T/T.
+    """Return the best of the experiment's policies except `auto`: its name and its R_T/T.
 
     `place` is the name of a recording, or of a kind of change of the synthetic fields.
     """

@@ -324,9 +324,9 @@ def _false_alarms(place: str, split: TrainTestSplit) -> Iterator[Row]:
 
 
 def _other_unit(place: str) -> tuple[str, float, float]:
-    """Return a recording's unit, and its conversion to a wrong unit for the fault *unit*.
+    """Return the unit of a recording, and the conversion of its values to a wrong unit.
 
-    The conversion is a factor and an offset.
+    The conversion is a factor and an offset; the fault *unit* uses it.
     """
     for name, unit in OTHER_UNITS.items():
         if place.startswith(name):

@@ -36,7 +36,7 @@ STREETS = {"METR-LA": "metr-la", "Guangzhou": "guangzhou_speed_10min.csv.gz"}
 
 
 class FieldFile(NamedTuple):
-    """A CSV file of a recording: its name, first row, first test row, and end (exclusive)."""
+    """A CSV file with a recording: name, first row, first test row, and last row (exclusive)."""
 
     name: str
     first: int

@@ -110,7 +110,7 @@ class ComparisonSummary:
 
     @cached_property
     def times(self) -> list[float]:
-        """The start of the interval of each row of the summary, in s since 1970."""
+        """The start of each row's interval, in s since 1970, for the summary."""
         recording = self.backtest.recording
         rows = self.replayed.tolist()
         return [recording.start + row * recording.interval for row in rows]

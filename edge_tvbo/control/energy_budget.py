@@ -298,7 +298,7 @@ class EnergyBudget:
         columns = self._spent.shape[1:]
         if not isinstance(spent, np.ndarray) or spent.ndim != 2 or spent.shape[1:] != columns:
             raise SnapshotError(
-                "The snapshot's 'spent' and the field have different numbers of sensors."
+                "The snapshot's 'spent' has another number of sensors than the field."
             )
         self._unit_ratio(state)
         sums = (spent, state["prices"], state["charge"], state.get("rises", self._rises))

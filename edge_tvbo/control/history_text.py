@@ -155,8 +155,9 @@ def _ending(entry: HistoryEntry, now: float, interval_s: float) -> str:
         if decision.recommended:
             return "The sensor was recommended; no reading of the sensor in this interval is known."
         return (
-            "The end of the interval is not in the history yet, no history is stored (the setting"
-            " state.history), or the daemon was killed before the interval ended."
+            "It is unknown how the interval ended, for one of these reasons: its end is not in the"
+            " history yet; no history is stored (the setting state.history); or the daemon was"
+            " killed before the interval ended."
         )
     if record.ending is Ending.UNDELIVERED:
         return (

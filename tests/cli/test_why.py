@@ -286,7 +286,7 @@ def test_why_shows_how_the_interval_ended_and_why_the_model_was_reset():
         record=missed
     )
     late = "\n".join(history_text.describe(history_entry(7, ended=False), 2e9))
-    assert "The end of the interval is not in the history yet" in late
+    assert "It is unknown how the interval ended" in late
     assert "no history is stored (the setting state.history)" in late
     both = REPLACE(history_entry(7).decision, earlier=["mote-8", "mote-9"])
     before = EarlierActivation(REPLACE(both, sensor="mote-9", text="mote-9: why"), missed)

@@ -116,7 +116,7 @@ class FaultEvidence:
     def _repetition_evidence(
         self, z: float, prediction: PredictedReading, usual: FaultStatistics
     ) -> float:
-        """Return ln(1/p), where p is the chance that a working sensor repeats a value so often.
+        """Return ln(1/p); p is the chance of so many repetitions if the sensor works.
 
         The chance of one repetition is estimated from the readings of the other sensors, and also
         from the model. The higher estimate is used.

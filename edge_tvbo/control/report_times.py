@@ -122,11 +122,11 @@ class UsualTimesOfOthers:
     Attributes
     ----------
     own : float
-        Median of the mean `own` times, in s, of the sensors that have enough `own` times; 0 if
-        there is no such sensor.
+        Median of the other sensors' mean `own` times, in s. Only sensors with enough `own` times
+        count; 0 if there is no such sensor.
     recommended : float
-        Median of the mean `recommended` times, in s, of the sensors that have too few `own` times;
-        0 if there is no such sensor.
+        Median of the other sensors' mean `recommended` times, in s. Only sensors with enough
+        `recommended` times and too few `own` times count; 0 if there is no such sensor.
     """
 
     own: float

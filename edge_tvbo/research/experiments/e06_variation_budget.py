@@ -271,7 +271,7 @@ def _thinned(horizon: int) -> NDArray[np.intp]:
 
 
 def _stocks_file(directories: tuple[str, ...]) -> Path | None:
-    """Return the path of the share prices for experiment E6, or None if there is no such file.
+    """Return the path of experiment E6's file of share prices, or None if there is no file.
 
     Each of `directories` is a directory that can contain the file, or the file itself. If
     `directories` names a file, this file is used before a file in a directory.

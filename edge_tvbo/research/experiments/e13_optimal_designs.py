@@ -93,7 +93,7 @@ discounts. E13 has neither of them. Instead, E13 has `gp-ucb`, and two policies 
         ]
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test the regret of ADA-OPKB against the authors' program, and against OPKB and GP-UCB."""
+        """Compare the regret of ADA-OPKB with that of the authors' program, OPKB and GP-UCB."""
         return [
             *(_agrees(results, published) for published in self.published()),
             *(

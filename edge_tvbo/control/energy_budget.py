@@ -370,8 +370,8 @@ class EnergyBudget:
 
         One former interval lasts `ratio` present intervals. So the age of each battery charge, in
         intervals, is multiplied by `ratio`. All stored spending is charged to the current slot,
-        because a stored slot has another length in s than a present slot, even if both consist of
-        the same number of intervals.
+        because stored slots and present slots last different times, even if both consist of the
+        same number of intervals.
         """
         self._charge_now(self._spent)
         ages = np.clip((self._now - self._charge_at) * ratio, 0.0, MAX_COUNT)

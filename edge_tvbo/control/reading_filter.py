@@ -167,10 +167,10 @@ def _is_column(column: list[float], sensors: int, never: float) -> bool:
 def plausible_range(field: SensorField, settings: ControllerSettings) -> tuple[float, float]:
     """Return the lowest and the highest plausible reading of a field, in the field's unit.
 
-    Unless the settings contain the range, it is a multiple of the field's standard deviation. This
-    standard deviation is taken to be at least one model unit. The reason is that the kernel of a
-    trained field describes only the deviations from the sensors' means, and these deviations can be
-    small. The kernel does not describe the differences between these means.
+    If the settings do not contain the range, its width is a multiple of the field's standard
+    deviation, which counts as at least one model unit. Without this minimum, the range of a trained
+    field could exclude some sensors: the kernel of a trained field describes only the deviations
+    from the sensors' means, which can be small, and not the differences between these means.
 
     A reading that is too large for every policy is implausible, whatever the settings are. On a log
     scale, so is a reading above the highest value that the scale can represent.

@@ -363,7 +363,10 @@ class Session:
         return messages
 
     def _check(self, now: float) -> None:
-        """End the MQTT session, or connect it again with MQTT 3.1.1, if there is a problem."""
+        """End the MQTT session if there is a problem.
+
+        If MQTT 3.1.1 may solve the problem, the session connects again with MQTT 3.1.1.
+        """
         if self.problem is None and self._client.socket() is None:
             self.problem = self._closed()
         if (

@@ -102,7 +102,7 @@ class PolicySearch(Experiment):
     tables = (Table("", "policy", "number"),)
     notes = """
 The policies search for the best gains of a pendulum's controller. At t = 100, the friction of the
-bearing changes. Each column "r" has the mean regret of an interval in one part of the run. The unit
+bearing changes. Each column "r" has the mean regret per interval, over one part of the run. The unit
 of the regret is the standard deviation of the reward over all allowed gains.
 
 - The equations of the pendulum and their constants come from earlier public code of the authors

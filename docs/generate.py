@@ -621,8 +621,8 @@ configuration file. These commands help to write the file:
 
 - `edge-tvbo check my.toml` reports every error in the file, with its line. Some errors, such as a
   plausible range in another unit, are found only when the models are built. These errors are
-  reported only if the file has no other errors. The command also warns of each setting that has no effect because of other
-  settings; the daemon logs the same warnings.
+  reported only if the file has no other errors. The command also warns of each setting that has
+  no effect because of other settings; the daemon logs the same warnings.
 - `edge-tvbo config explain` prints the settings on this page.
 - `edge-tvbo schema` prints a JSON Schema, with which an editor can complete and check settings.
 

@@ -16,7 +16,7 @@ _LONG_NAME = "x" * MAX_NAME_LENGTH
 
 
 def _topic(value: object) -> str:
-    """Check the MQTT topic in a setting with the rules for all topics; return it unchanged."""
+    """Check that the MQTT topic in a setting obeys the rules of all topics; return the topic."""
     if not isinstance(value, str):
         raise ValueError
     if any(c in value for c in "+#"):

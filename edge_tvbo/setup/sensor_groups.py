@@ -91,7 +91,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the group's format is plain numbers or JSON, which belong to no integration."""
+        """Whether the group sends plain numbers or JSON, and belongs to no known integration."""
         return self.integration in _PLAIN
 
     @property

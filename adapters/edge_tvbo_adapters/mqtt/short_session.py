@@ -50,7 +50,7 @@ class ShortSession:
     Attributes
     ----------
     why_refused : str
-        Why the broker refused the last publication; "" if the broker did not say that it did.
+        The reason for which the broker refused the last publication; "" if it reported no refusal.
     """
 
     def __init__(

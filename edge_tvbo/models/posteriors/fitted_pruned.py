@@ -147,7 +147,7 @@ class FittedPrunedPosterior(PrunedPosterior):
         self._apply()
 
     def _models(self, logs: Array) -> tuple[SpatialKernel, TimeVarying]:
-        """Return the spatial kernel and the temporal model that the pruned posterior fits.
+        """Return the pruned posterior's spatial kernel and temporal model with given parameters.
 
         `logs` are the logarithms of the four parameters, for standardised readings.
         """

@@ -228,7 +228,7 @@ class LengthScalePosterior(CandidatesMixin):
         return sum(gains) / len(gains)
 
     def at(self, arm: Arm) -> Prediction:
-        """Return the prediction of `arm`, for the selected length scale or averaged over several."""
+        """Return the prediction of `arm` with the selected length scale, or a mean over several."""
         self._fit()
         mean, variance = self._predict(self._space.place(arm)[None, :])
         return Prediction(arm, float(mean[0]), float(variance[0]) ** 0.5)

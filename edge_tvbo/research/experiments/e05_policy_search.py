@@ -102,8 +102,8 @@ class PolicySearch(Experiment):
     tables = (Table("", "policy", "number"),)
     notes = """
 The policies search for the best gains of a pendulum's controller. At t = 100, the friction of the
-bearing changes. Each column "r" has the mean regret per interval, over one part of the run. The unit
-of the regret is the standard deviation of the reward over all allowed gains.
+bearing changes. Each column "r" has the mean regret per interval, over one part of the run. The
+unit of the regret is the standard deviation of the reward over all allowed gains.
 
 - The equations of the pendulum and their constants come from earlier public code of the authors
   (brunzema/uitvbo). That code also disturbs the state of the pendulum at random; E5 does not.

@@ -4,9 +4,9 @@
 
 The script runs E0 to E13 with the numbers of runs in `RUNS`. All these runs take about three hours
 of one core. Then the script replaces everything below the line `MARK` of the page. Runs that are
-stored in the directory of `--out` are not repeated. With `--full`, each experiment has as many runs
-as its paper; all these runs take about ten hours. With `--stored`, the script starts no runs. It
-writes the page from the stored runs of each experiment, up to the first missing run.
+stored in the directory of `--out` are not repeated. With `--full`, each experiment has at least its
+default number of runs; all these runs take about ten hours. With `--stored`, the script starts no
+runs. It writes the page from the stored runs of each experiment, up to the first missing run.
 """
 
 import argparse

@@ -22,7 +22,7 @@ from edge_tvbo.config.introspection import Setting, extra_keys_of, settings_of
 from edge_tvbo.config.kernel_settings import Kernel
 from edge_tvbo.config.mqtt_settings import Mqtt, Reconnect, Tls
 from edge_tvbo.config.settings import LogLevels, Settings
-from edge_tvbo.errors import Code, ConfigError
+from edge_tvbo.errors import Code, ConfigError, nearest
 from edge_tvbo.messages.declared_types import (
     allowed_values,
     choices,
@@ -128,7 +128,8 @@ def _value(setting: Setting, value: Any, path: KeyPath, report: Report) -> Any:
     except (ValueError, OverflowError) as error:
         hint = "" if isinstance(error, msgspec.ValidationError) else str(error)
         if setting.is_policy and isinstance(value, str):
-            hint = f"write {setting.name} = {{ name = {shown(value)} }}"
+            name = nearest(value, policies()) or value
+            hint = f"write {setting.name} = {{ name = {shown(name)} }}"
         found = "is invalid" if setting.extra.get("secret") else f"is {_shown(value)}"
         near = did_you_mean(value, choices(setting.kind)) if isinstance(value, str) else ""
         report.add(path, f"{found}; allowed: {setting.expected}", hint, near)

@@ -265,7 +265,10 @@ class BoxField:
 
 
 def _checked_corners(lower: Sequence[float], upper: Sequence[float]) -> tuple[Array, Array]:
-    low, high = np.array(lower, np.float64), np.array(upper, np.float64)
+    try:
+        low, high = np.array(lower, np.float64), np.array(upper, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"lower and upper must be lists of numbers: {error}") from None
     if low.shape != high.shape or low.ndim != 1 or not np.isfinite([low, high]).all():
         raise ConfigError("lower and upper must have the same number of entries, all finite.")
     if not len(low) or not (low < high).all():

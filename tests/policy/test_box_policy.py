@@ -197,6 +197,12 @@ def test_length_scales_of_a_rough_kernel_cannot_be_fitted():
         box(length_scales=(0.3,))
 
 
+@pytest.mark.parametrize("corner", [10**400, "a", None, [1.0]])
+def test_corner_that_is_no_number_is_a_configuration_error(corner):
+    with pytest.raises(ConfigError, match="lower and upper must"):
+        BoxField([0.0, 0.0], [1.0, corner], SpatialKernel(2.5), 0.01)
+
+
 def test_a_correct_loop_causes_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -61,3 +61,15 @@ def test_row_has_a_command_and_an_agreement_or_says_why_not(row):
     name = re.fullmatch(r"`edge-tvbo experiment (E\d+)`", command)[1]
     source = experiments.load(name, DataSource(datasets.find)).source
     assert paper in source, f"{name} does not name {paper} {item} as a source"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in experiments.names() if re.fullmatch(r"E\d+", name)]
+)
+def test_section_of_an_experiment_has_its_title_source_and_notes(name):
+    experiment = experiments.load(name, DataSource(datasets.find))
+    sections = re.split(r"^## ", (DOCS / "experiments.md").read_text("utf-8"), flags=re.M)
+    section = next(each for each in sections if each.startswith(f"{name}: "))
+
+    assert section.startswith(f"{name}: {experiment.title}\n\nSource: {experiment.source}.\n")
+    assert f"\n\n{experiment.notes.strip()}\n\n" in section

@@ -210,7 +210,7 @@ class Experiment(ABC):
     name: str
     title: str
     source: str  # the paper, and its table or figure
-    runs: int  # number of runs, as in the paper
+    runs: int  # default number of runs; in most experiments, that of the paper
     block = 1  # number of runs in one job
     revision = 1  # increases when the rows of a run change, so that stored runs are not mixed
     tables: tuple[Table, ...] = ()  # tables of the page of results

@@ -1,9 +1,9 @@
 """E0: the illustrations of the papers, and the table of rates of [LB].
 
 Sources: [B16] figure 1, [ET] figure 1, [M24] figures 2.1, 4.1, 4.2 and 9.1, [LB] table 1. The
-papers do not state the details of their illustrations. Therefore, an illustration here uses the
-model or the formula of the paper, with settings that we chose. Each illustration has to show a
-property, which an expectation tests. The experiment has one run.
+papers state only some settings of their illustrations. Therefore, an illustration here uses the
+model or the formula of the paper; the settings that the paper does not state are our own. Each
+illustration has to show a property, which an expectation tests. The experiment has one run.
 """
 
 import math
@@ -55,7 +55,9 @@ class Illustrations(Experiment):
     runs = 1
     tables = (Table("", "of", "number", {"of": tuple(f"T = {T}" for T in STEPS)}),)
     notes = """
-The papers do not state the settings of the pictures in E0, so the settings here are our own.
+The papers state only some settings of the pictures in E0. The kernels and ε of [B16] figure 1, the
+box and τ of [M24] figure 4.1, and the curve ρ = 1 of [M24] figure 9.1 are those of the papers. All
+other settings are our own.
 
 The table repeats table 1 of [LB]. "A" is the bound on the regret of A-GP-UCB, divided by the bound
 of an oracle. "LB" is the bound on the regret of LB-GP-UCB, divided by the bound of the same oracle.

@@ -89,6 +89,8 @@ Differences from the paper, and a probable misprint in the paper:
 - For R-GP-UCB given ε = .2, table 5 of the paper states the period N = 17. The formula
   ⌈12 ε^(-1/4)⌉ of the paper yields N = 18. The tables below have a row for each period; both rows
   have the same published number.
+- β_t is .4 ln(4t), as in table 5 of the paper. Section 6 of the paper mentions only the
+  .8 ln(4t) of [B16].
 - In table 1 of the paper, the regret of TV-GP-UCB given ε = .2 equals the regret of GP-UCB at ε =
   .05. The number of TV-GP-UCB is probably a misprint.
 
@@ -119,6 +121,7 @@ the paper differ by more than three standard errors.
         return [
             self._cells_agree(results),
             *(each for column in COLUMNS for each in _same_order(results, column)),
+            _et_is_better_than_periodic(results),
             *(_et_is_robust(results, column) for column in COLUMNS[3:]),
             self._formula_is_better(results),
         ]
@@ -262,6 +265,15 @@ def _same_order(results: ResultTable, column: str) -> Iterator[Expectation]:
     }
     if differences:
         yield expect_all_less(f"ε = {column}: policies rank as in table 1", differences)
+
+
+def _et_is_better_than_periodic(results: ResultTable) -> Expectation:
+    """Test whether ET has less regret than R-GP-UCB for each true rate of change in E1."""
+    differences = {
+        f"ε = {column}": _less(results, (RASTER[1], column), (RASTER[0], column))
+        for column in COLUMNS[:3]
+    }
+    return expect_all_less("figure 4 a-c: ET [0,1] has less regret than R-GP-UCB", differences)
 
 
 def _et_is_robust(results: ResultTable, column: str) -> Expectation:

@@ -72,6 +72,8 @@ Differences from the paper:
 
 - The paper searches the continuous square [0, 1]². Here, the square is a grid of 25 × 25 places.
 - The paper does not state β_t for this experiment. Here, β_t is that of table 5 of the paper.
+- The paper states neither the sizes W of the windows nor their places. Here, a window begins W/2
+  intervals before N. If N is less than W/2, the window begins at 1.
 """
     spatial = SpatialKernel(math.inf, 0.2)
     noise_variance = NOISE_VARIANCE

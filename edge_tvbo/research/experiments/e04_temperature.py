@@ -118,13 +118,17 @@ table has four variants of ET:
 A fifth variant, "et, at most 15", is not in the paper. In this variant, the time between two resets
 is at most 15 intervals.
 
+- All sensors are normalised by the same mean and the same standard deviation. [ET] does not state
+  whether each sensor has its own, and [B16] does not mention a normalisation.
 - [B16] does not state which five of the eight days it used. In the column "7-8 as [B16]", days 4-6
   are the training days, and days 7-8 are the test days. According to [ET], days 7-8 are also the
   test days of [B16].
-- In the row "tv, ε fitted", ε is fitted to the readings during the test. All other policies that
-  need ε have ε = .03, the value of [B16]; we did not fit ε to the training days.
+- In the row "tv, ε fitted", ε is fitted to the readings during the test. This policy holds only the
+  newest 100 readings; [ET] does not mention such a limit. All other policies that need ε have
+  ε = .03, the value of [B16]; we did not fit ε to the training days.
 - [ET] states a horizon of 286 intervals. Two test days have 288 intervals, and all of them are run.
   286 is used only as the upper bound on the time between two resets, in the four variants of ET.
+- For this experiment, section 6 of [ET] states 20 runs, and table 6 of [ET] states 50.
 """
 
     def data_fingerprints(self) -> dict[str, str]:

@@ -127,8 +127,11 @@ signal.
   directory of `--data-dir` has a file `stocks.csv`, E6 uses the prices in this file instead.
   Without prices, E6 leaves out case (c). The covariance of the shares is computed from the same
   prices.
+- In the columns `abrupt` and `slow`, σ² is .1, as in appendix B of the paper. Table 8 of the paper
+  states .01.
 - Each run of E6 has new functions, a new first choice and new noise. In the paper, all runs seem to
-  have the same functions.
+  have the same functions. For the shares, appendix B of the paper states 5 runs, and table 9 states
+  20.
 - The policies `br-gp-ucb`, `sw-gp-ucb` and `w-gp-ucb` are given the variation P_T (the total
   change) of each function. The P_T of the shares is unknown, and 1 is used.
 """

@@ -66,8 +66,12 @@ class Synthetic(Experiment):
     notes = """
 The tables are for figures 2 a and b of [B16], with a squared exponential kernel (SE) and a Matérn
 5/2 kernel. TV-GP-UCB is given the true rate of change ε. R-GP-UCB has the period N that follows
-from the true ε by the formulas of the paper. The claims about R-GP-UCB and GP-UCB are statements in
-the abstract and in section 5 of the paper.
+from the true ε by the formulas of the paper.
+
+The claims that R-GP-UCB has less regret than GP-UCB come from the abstract of the paper. Figures 2
+a and b of the paper do not show GP-UCB. According to section 5.1 of the paper, the mean regret of
+R-GP-UCB is robust if N grows (figure 2 d), and R-GP-UCB with N = T is GP-UCB. All other claims are
+statements in section 5.1.
 """
 
     def __init__(self, data: DataSource | None = None, *, side: int = SIDE) -> None:

@@ -84,11 +84,12 @@ class ConstantBetas(GridExperiment):
 Rows are values of β, the square of the width of the confidence bound: a constant, or .8 ln(4t),
 which grows with time. The thesis [M24] has no table; the claims are statements of its text.
 
-- The thesis does not state the standard deviation σ of the noise of figure 5.3. Here, σ is .01 or
-  .5.
+- For figure 5.3, the thesis states neither the rate of change ε nor the standard deviation σ of the
+  noise. Here, ε is .03, and σ is .01 or .5.
 - Figure 5.4 of the thesis has three rates of change ε, of which the text states only .003. Here, ε
   is .09, .03 and .003, with T = 300, 300 and 600 intervals.
 - In the thesis, figure 5.4 has 400 runs.
+- The thesis states only the ranges of the constants: from .2 to 20, and from 1 to 8 in figure 5.4.
 """
     spatial = SpatialKernel(math.inf, math.sqrt(0.2))
     noise_variance = FAST.sigma**2  # of figures 5.1 and 5.2

@@ -82,6 +82,8 @@ thesis [M24] has no table; the claims are statements of its text. The text calls
 model poor on TTV data. The text recommends the TTV model only if its parameters τ and ρ are roughly
 known.
 
+- Algorithm 3 of the thesis also fits the parameters of the spatial kernel and σ. Here, the policies
+  are given these parameters, and fit only the parameters of the temporal model.
 - The thesis does not state β for this experiment. Here, β = 2, the best value of chapter 5 of the
   thesis.
 - On TV and MTV data, the fit of the parameters in interval t starts from min(10, 200/t) points, as

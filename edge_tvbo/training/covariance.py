@@ -55,8 +55,9 @@ def train(
     Notes
     -----
     All sensors are normalised by the same mean and the same standard deviation, which are computed
-    from all readings. So the order of the sensors by their readings does not change ([B16] section
-    5, [ET] appendix A.2).
+    from all readings. So the order of the sensors by their readings does not change. [ET] appendix
+    A.2 normalises the readings too, but does not state whether each sensor has its own mean and
+    standard deviation. [B16] section 5 does not mention a normalisation.
     """
     known = readings[rows_without_nan(readings)]
     if len(known) < 2:

@@ -238,7 +238,8 @@ class FittedPosterior(RegressionPosterior):
 
     References
     ----------
-    [M24] algorithm 3, with the number of starts in chapter 10. For ε of the TV model: [B16]
+    [M24] algorithm 3, with the number of starts in chapter 10. Algorithm 3 also fits the parameters
+    of the spatial kernel and the noise variance, which are given here. For ε of the TV model: [B16]
     appendix B.
     """
 

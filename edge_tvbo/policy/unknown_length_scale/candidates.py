@@ -139,8 +139,9 @@ class RegretBalancing:
     are the length scale and the norm with the number l, and A is the set of the candidates.
 
     - Line 14 admits the candidate q(l+1) if q(l+1) ≤ θ0/g(t). With this rule, every interval would
-      admit a candidate. Section 3 and the public code admit q(l+1) if q(l+1) ≥ θ0/g(t). This
-      condition is used here, for algorithm 3 too.
+      admit a candidate if g(t) = √t, and no interval would admit one with the g of `Growth`.
+      Section 3 and the public code admit q(l+1) if q(l+1) ≥ θ0/g(t). This condition is used here,
+      for algorithm 3 too.
     - Line 12 compares each θ with the candidate that has the largest mean - √(ξ/n). θ is kept if
       mean - √(ξ/n) + (2/n)Σβσ of θ is at least this largest value. With noise, this rule drops
       good candidates. Lemma B.2 shows that a well-specified θ is kept if the rule uses

@@ -26,7 +26,7 @@ from edge_tvbo.cli.recordings import data_source
 @click.option(
     "--runs",
     type=WholeNumberRange(1, example=20),
-    help="Number of runs.  [default: as in the paper]",
+    help="Number of runs.  [default: for most experiments, as in the paper]",
 )
 @seed_option
 @jobs_option

@@ -120,6 +120,8 @@ is at most 15 intervals.
 
 - All sensors are normalised by the same mean and the same standard deviation. [ET] does not state
   whether each sensor has its own, and [B16] does not mention a normalisation.
+- The text of [ET] states neither the dates of the eight days nor the test days of figure 3 c. Here,
+  the dates are 2004-03-01 to 2004-03-08, and figure 3 c is for days 5-6.
 - [B16] does not state which five of the eight days it used. In the column "7-8 as [B16]", days 4-6
   are the training days, and days 7-8 are the test days. According to [ET], days 7-8 are also the
   test days of [B16].

@@ -170,7 +170,8 @@ class UncertaintyInjection(TemporalModel, frozen=True):
 
     References
     ----------
-    [ET] section 6.
+    Brunzema, von Rohr & Trimpe 2022, with the constants of the authors' program: c0 = -1/σ_w². [ET]
+    section 6 uses this model with σ_w² = ε, without stating the kernel.
     """
 
     SNAPSHOT_NAME: ClassVar[str] = "WienerKernel"

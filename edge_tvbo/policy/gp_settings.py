@@ -62,7 +62,7 @@ class TvGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="tv-gp-ucb"
 
 
 class UiTvboSettings(PolicySettings, frozen=True, kw_only=True, tag="ui-tvbo"):
-    """UI-TVBO: the prior variance grows in each interval ([ET] section 6)."""
+    """UI-TVBO: the prior variance grows in each interval (Brunzema, von Rohr & Trimpe 2022)."""
 
     maker: ClassVar[str] = "edge_tvbo.policy.gp_ucb:make_ui_tvbo"
 

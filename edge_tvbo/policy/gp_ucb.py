@@ -57,9 +57,10 @@ def make_tv_gp_ucb(settings: TvGpUcbSettings, field: Field) -> SkippingUpperConf
 
 
 def make_ui_tvbo(settings: UiTvboSettings, field: Field) -> SkippingUpperConfidence:
-    """Build UI-TVBO ([ET] section 6): GP-UCB whose prior variance grows in each interval.
+    """Build UI-TVBO, GP-UCB whose prior variance grows in each interval.
 
-    The variance grows by `sigma_w2`, in units of the prior variance at the start.
+    The variance grows by `sigma_w2`, in units of the prior variance at the start. Sources:
+    Brunzema, von Rohr & Trimpe 2022; [ET] section 6.
     """
     posterior = make_posterior(field, UncertaintyInjection(settings.sigma_w2), settings.window)
     width = beta_schedule(settings.beta)

@@ -17,7 +17,6 @@ import pytest
 from edge_tvbo_adapters.simulation import local_broker
 from hypothesis import settings
 from support import certificates, doctests
-from support.distribution import ByFileOrTest
 from support.kernels import NEEDS, VARIABLE, can_compile, library, starts_many_programs
 from support.marks import assign_marks, without_processes
 from support.mosquitto import Driver, Mosquitto, Peer
@@ -81,6 +80,8 @@ def pytest_runtest_protocol(item):
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config, log):
+    from support.distribution import ByFileOrTest  # the emulated Raspberry Pi has no pytest-xdist
+
     if config.getvalue("dist") == "loadfile":
         return ByFileOrTest(config, log)
     return None

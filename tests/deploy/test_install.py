@@ -128,6 +128,27 @@ def test_the_emulated_pi_prints_its_options_and_rejects_unknown_ones():
         assert "run.sh: " in output_of(EMULATED, *mistake, status=1)
 
 
+COLLECT_WITHOUT_XDIST = """
+import sys
+sys.modules["xdist"] = None
+import pytest
+plugins = ["-p", "pytest_timeout", "-p", "_hypothesis_pytestplugin"]
+sys.exit(pytest.main(["--collect-only", "-qq", *plugins, *sys.argv[1:]]))
+"""
+
+
+def test_the_tests_that_run_on_the_emulated_pi_need_no_xdist():
+    chosen = re.search('^tests="(.*?)"$', EMULATED.with_name("test.sh").read_text(), re.M | re.S)
+
+    with chdir(TESTS.parent):
+        listed = output_of(
+            *(sys.executable, "-c", COLLECT_WITHOUT_XDIST, *chosen[1].split()),
+            PYTEST_DISABLE_PLUGIN_AUTOLOAD="1",
+        )
+
+    assert len(listed.split()) >= len(chosen[1].split())
+
+
 def test_the_installer_and_the_unit_use_the_same_cache_user_and_processor_name():
     unit = (DEPLOY / "edge-tvbo.service").read_text()
     script = INSTALL.read_text()

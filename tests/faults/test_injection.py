@@ -16,7 +16,7 @@ import sys
 
 import pytest
 from support.injection import shim
-from support.paths import ROOT
+from support.paths import TESTS
 
 SCENARIOS = {  # how many of the calls fail in `make test`: one of so many
     "checkpoints": 1,
@@ -39,10 +39,10 @@ def environment(fixtures_with_library, tmp_path_factory):
     return made
 
 
-def report(environment, module, *words):
+def report(environment, module, *words, **variables):
     command = [sys.executable, "-m", f"support.injection.{module}", *map(str, words)]
     done = subprocess.run(
-        command, env=environment, cwd=ROOT / "tests", capture_output=True, text=True
+        command, env=environment | variables, cwd=TESTS, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -61,9 +61,14 @@ def test_a_failed_system_call_loses_nothing(environment, scenario):
     assert points >= 40
 
 
+def memory(environment, policy, every):
+    """Let allocations of a start fail, of Python's objects too; return the report."""
+    return report(environment, "memory", policy, every, PYTHONMALLOC="malloc")
+
+
 @pytest.mark.parametrize("policy", ["tv-gp-ucb", "auto"])
 def test_a_start_without_memory_loses_nothing(environment, policy):
-    found = report(environment, "memory", policy, 50)
+    found = memory(environment, policy, 50)
     assert found["violations"] == []
     assert found["endings"]["error"] >= 10
 
@@ -72,13 +77,14 @@ def test_a_start_without_memory_loses_nothing(environment, policy):
 @pytest.mark.timeout(3600)
 def test_every_system_call_and_every_allocation_fails_once(environment, record_property):
     counts = {each: storage(environment, each, 1) for each in SCENARIOS}
-    memory = {each: report(environment, "memory", each, 1) for each in ("tv-gp-ucb", "auto")}
+    starts = {each: memory(environment, each, 1) for each in ("tv-gp-ucb", "auto")}
     calls = {name for _, points in counts.values() for name in points}
     texts = [f"{each} {points}" for each, (points, _) in counts.items()]
-    starts = [f"{each} {found['endings']}" for each, found in memory.items()]
+    endings = [f"{each} {found['endings']}" for each, found in starts.items()]
     record_property(
         "measured",
         f"{sum(points for points, _ in counts.values())} failed calls ({', '.join(texts)}) of "
-        f"{len(calls)} functions, {len(shim.MODES)} modes; failed allocations: {'; '.join(starts)}",
+        f"{len(calls)} functions, {len(shim.MODES)} modes; "
+        f"failed allocations: {'; '.join(endings)}",
     )
-    assert [each["violations"] for each in memory.values()] == [[], []]
+    assert [each["violations"] for each in starts.values()] == [[], []]

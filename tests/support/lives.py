@@ -1,6 +1,7 @@
 """Simulated runs of a daemon with one field, with a manual clock and without broker and disk."""
 
 from copy import deepcopy
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -113,9 +114,11 @@ class Life:
         self.clock = clock
         field = SensorField(("a", "b"), np.eye(2), 0.01, scale=unit)
         rules = controller_settings(**{"reply_timeout": 1.0, "max_age": 1e9} | limits)
-        policy = policy or make_policy("tv-gp-ucb", field, epsilon=0.1)
-        fresh = deepcopy(policy)
-        self.controller = Controller(policy, rules)
+        if policy:
+            fresh = partial(deepcopy, deepcopy(policy))
+        else:
+            fresh = partial(make_policy, "tv-gp-ucb", field, epsilon=0.1)
+        self.controller = Controller(policy or fresh(), rules)
         self.schedule = Scheduler({"lab": every}, clock, first=clock.elapsed())
         self.store = Memory(store) if isinstance(store, list) else store
         fields = {"lab": self.controller}
@@ -126,7 +129,7 @@ class Life:
             self.schedule,
             lambda: clock.now,
             clock.is_stepped,
-            make_controller=lambda _: Controller(deepcopy(fresh), rules),
+            make_controller=lambda _: Controller(fresh(), rules),
         )
         self.checkpoints.restore()
         self.checkpoints.save()

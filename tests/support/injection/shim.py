@@ -40,7 +40,7 @@ def environment(directory):
     library = directory / "faults.so"
     words = ["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(library), str(SOURCE), "-ldl"]
     subprocess.run([compiler, *words], check=True, capture_output=True)
-    return os.environ | {"LD_PRELOAD": str(library), "PYTHONMALLOC": "malloc"}
+    return os.environ | {"LD_PRELOAD": str(library)}
 
 
 class Faults:

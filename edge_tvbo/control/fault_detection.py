@@ -397,7 +397,9 @@ class FaultDetector:
         complete even before the first reading.
         """
         state = self._state()
-        is_initial = all(np.array_equal(state[name], each) for name, each in self._initial.items())
+        is_initial = all(
+            state[name].tobytes() == each.tobytes() for name, each in self._initial.items()
+        )
         return {} if is_initial else state
 
     def check(self, state: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,14 @@ WHOLE_NUMBERS = (int, bool, list[int])  # types of attributes that are stored as
 def arrays_of(prefix: str, sensors: Sequence[Any]) -> dict[str, NDArray[Any]]:
     """Return a dict of arrays, one for each attribute of the M dataclass objects in `sensors`.
 
-    The first axis of each array has the length M. Each key is `prefix` and the attribute's name.
+    The dataclass has at least two attributes. The first axis of each array has the length M. Each
+    key is `prefix` and the attribute's name.
     """
+    attributes = fields(sensors[0])
+    rows = map(attrgetter(*(each.name for each in attributes)), sensors)
     return {
-        prefix + each.name: np.array(
-            [getattr(sensor, each.name) for sensor in sensors],
-            np.int64 if each.type in WHOLE_NUMBERS else np.float64,
-        )
-        for each in fields(sensors[0])
+        prefix + each.name: np.array(column, np.int64 if each.type in WHOLE_NUMBERS else np.float64)
+        for each, column in zip(attributes, zip(*rows, strict=True), strict=True)
     }
 
 

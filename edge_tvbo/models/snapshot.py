@@ -46,6 +46,7 @@ MAX_NUMBER = 1e110  # largest number in a state, so that sums of squares stay fi
 MAX_DOCUMENT_SIZE = 2**28  # bytes, uncompressed
 MIN_PLANES_BYTES = 2**16  # smallest size of an array that is stored in planes
 BLOCK_BYTES = 2**15  # a document has blocks of this size, compressed or stored as they are
+SMALL_BYTES = 2**12  # largest content that is compressed without a sample
 SLICE_BYTES, SLICE_STEP = 2**8, 2**11  # a block's sample: 256 bytes out of every 2048 bytes
 MAX_SHARE = 0.97  # a block is compressed if its sample shrinks to at most this share
 COVARIANCE_TOLERANCE = 1e-6  # as a share of the largest variance; rounding errors are smaller
@@ -249,8 +250,12 @@ def _compressed(content: bytes) -> Iterator[bytes]:
     """Yield the parts of a zlib stream with the `content` of a document.
 
     A block that compression hardly shortens is stored as it is, because zlib is slow with such
-    blocks. Each block ends with a full flush, so no block refers to another block.
+    blocks. Each block ends with a full flush, so no block refers to another block. A small content
+    is compressed in any case, because this is faster than to try a sample of the content.
     """
+    if len(content) <= SMALL_BYTES:
+        yield zlib.compress(content, 1)
+        return
     shortening, storing = (zlib.compressobj(level, wbits=-zlib.MAX_WBITS) for level in (1, 0))
     yield _ZLIB_HEADER
     for start in range(0, len(content), BLOCK_BYTES):

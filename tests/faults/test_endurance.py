@@ -278,19 +278,20 @@ def endured(directory, broker, readings, up, away):
     return run.slope(), run.latencies, work, measured
 
 
-@pytest.fixture(autouse=True)
-def compiled_just_in_time(monkeypatch):
-    """Let the daemon use numba, whose memory is measured here too."""
-    monkeypatch.delenv("EDGE_TVBO_KERNELS", raising=False)
-
-
 @pytest.mark.timeout(600)
 def test_60_000_readings_with_the_broker_away_a_tenth_of_the_time(tmp_path, mosquitto):
     endured(tmp_path, mosquitto(), 60_000, up=5.0, away=0.02)
 
 
+@pytest.fixture
+def compiled_just_in_time(monkeypatch):
+    """Let the daemon use numba, whose memory is measured too."""
+    monkeypatch.delenv("EDGE_TVBO_KERNELS", raising=False)
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(2 * 3600)
+@pytest.mark.usefixtures("compiled_just_in_time")
 def test_2_million_readings_with_the_broker_away_a_tenth_of_the_time(
     tmp_path, mosquitto, record_property
 ):

@@ -243,24 +243,22 @@ class BoxField:
         tuple of d float
             The point.
         """
-        from scipy.optimize import minimize
+        from scipy.optimize import fmin_l_bfgs_b
 
         starts = [first, *(int(i) for i in np.argsort(-scores, kind="stable") if i != first)]
         best, highest = self.positions[first], float(scores[first])
         sides = self.upper - self.lower
         bounds = [(0.0, 1.0)] * len(sides)
         for start in starts[:SEARCH_STARTS]:
-            found = minimize(
+            place, value, _ = fmin_l_bfgs_b(
                 _negative_score,
                 (self.positions[start] - self.lower) / sides,
                 args=(lambda U: score(self.lower + U * sides),),
-                jac=True,
-                method="L-BFGS-B",
                 bounds=bounds,
-                options={"maxiter": 20},
+                maxiter=20,
             )
-            if -float(found.fun) > highest:
-                best, highest = self.lower + found.x * sides, -float(found.fun)
+            if -float(value) > highest:
+                best, highest = self.lower + place * sides, -float(value)
         return tuple(float(x) for x in np.clip(best, self.lower, self.upper))
 
 
@@ -286,5 +284,8 @@ def _negative_score(u: Array, score: Callable[[Array], Array]) -> tuple[float, A
     """
     d = len(u)
     steps = np.where(u < 0.5, GRADIENT_STEP, -GRADIENT_STEP)  # points into the box
-    values = score(np.vstack((u, u + np.diag(steps))))
-    return -float(values[0]), -(values[1:] - values[0]) / steps[:d]
+    points = np.empty((d + 1, d))
+    points[:] = u
+    points.reshape(-1)[d :: d + 1] += steps  # one coordinate of each point but the first
+    values = score(points)
+    return -float(values[0]), -(values[1:] - values[0]) / steps

@@ -5,6 +5,7 @@ arms is not known beforehand: for fitted parameters, for unknown length scales a
 box.
 """
 
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -106,6 +107,7 @@ def require_scipy() -> None:
         raise MissingExtra(NEEDS_SCIPY, "science")
 
 
+@cache  # a module that is imported again takes longer than a regression on few readings, too
 def _lapack() -> Any:
     # the checks of scipy.linalg would take longer than a regression on 20 readings
     return optional_module("scipy.linalg", NEEDS_SCIPY, "science").lapack

@@ -96,7 +96,11 @@ def matern(
     ----------
     Rasmussen & Williams eq. 4.14 and 4.16-4.17.
     """
-    r = distances(X, length_scale, others=others)
+    return matern_of_distances(distances(X, length_scale, others=others), nu)
+
+
+def matern_of_distances(r: Array, nu: float) -> Array:
+    """Return the Matérn kernel of all distances `r`, in length scales; `matern` describes it."""
     if nu == 0.5:
         return np.asarray(np.exp(-r))
     if nu == 1.5:
@@ -173,7 +177,7 @@ def distances(X: ArrayLike, length_scale: ArrayLike, *, others: ArrayLike | None
     X = _checked_places(X)
     Y = X if others is None else _checked_places(others)
     scale = np.asarray(length_scale, np.float64)
-    if not (np.isfinite(scale).all() and (scale > 0).all()):
+    if not all(0.0 < each < math.inf for each in scale.flat):
         raise ConfigError(f"length_scale is {scale}; it must be finite and above 0.")
     _check_dimensions(X.shape[1], Y.shape[1], scale.size)
     if X.shape[1] >= MIN_PAIRWISE_DIMENSIONS:

@@ -24,11 +24,9 @@ from edge_tvbo.models.snapshot import (
     encode_snapshot,
     read_count,
 )
-from edge_tvbo.models.spatial_kernels import distances, matern
+from edge_tvbo.models.spatial_kernels import distances, matern_of_distances
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.unknown_length_scale.candidates import Hypothesis
-
-ORIGIN = np.zeros((1, 1))
 
 
 class LengthScaleSelector(Protocol):
@@ -153,10 +151,7 @@ class Readings:
 
     def correlations(self, distances: Array, length_scale: float) -> Array:
         """Return the prior correlations of places at the `distances`, for one length scale."""
-        if not distances.size:
-            return np.zeros(distances.shape)
-        line = distances.reshape(-1, 1)
-        return matern(ORIGIN, length_scale, self.nu, others=line).reshape(distances.shape)
+        return matern_of_distances(distances / length_scale, self.nu)
 
     def candidate_distances(self) -> Array:
         """Return the distances of the posterior's n readings from M candidate places, (n, M).

@@ -412,6 +412,8 @@ class EnergyBudget:
 
         At most the intervals of one period are charged, because no window has more intervals.
         """
+        if not self._unknown:
+            return
         row = self._current_slot()
         intervals = min(self._unknown, self._budgets.period)
         row[:-1] += intervals * self._costs

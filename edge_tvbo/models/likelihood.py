@@ -21,6 +21,7 @@ Fittable = TypeVar("Fittable", bound=FittableModel)
 
 NEEDS_SCIPY = "scipy, which is needed to fit a temporal model,"
 MAX_STEPS = 30  # steps of L-BFGS-B from each start
+MIN_GAIN = 1e-6  # the optimiser stops after a step with a smaller relative gain
 MAX_COST = 1e10  # replaces -log p = inf, which the optimiser cannot handle
 BOX_SIDE = 10.0  # side of the searched box; the optimiser's first step has length 1
 
@@ -148,7 +149,7 @@ class _Search(Generic[Fittable]):
 
     def climb(self, start: Fittable, horizon: float) -> None:
         """Maximise the likelihood with L-BFGS-B from `start`, after moving it within the bounds."""
-        minimize = optional_module("scipy.optimize", NEEDS_SCIPY, "science").minimize
+        optimize = optional_module("scipy.optimize", NEEDS_SCIPY, "science")
         corners = [
             start.with_parameters(corner).coordinates() for corner in start.bounds(horizon).T
         ]
@@ -160,13 +161,14 @@ class _Search(Generic[Fittable]):
             value, slope = self._evaluate(model)
             return -value, -(slope @ model.jacobian()) * unit
 
-        minimize(
+        optimize.fmin_l_bfgs_b(
             cost,
             np.clip((start.coordinates() - low) / unit, 0.0, BOX_SIDE),
-            jac=True,
-            method="L-BFGS-B",
             bounds=[(0.0, BOX_SIDE)] * len(unit),
-            options={"maxiter": MAX_STEPS, "maxfun": 2 * MAX_STEPS, "ftol": 1e-6, "gtol": 1e-3},
+            factr=MIN_GAIN / np.finfo(np.float64).eps,
+            pgtol=1e-3,
+            maxiter=MAX_STEPS,
+            maxfun=2 * MAX_STEPS,
         )
 
     def _evaluate(self, model: Fittable) -> tuple[float, Array]:

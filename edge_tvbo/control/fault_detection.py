@@ -18,7 +18,8 @@ fault, in nats (Page 1954, CUSUM):
   shines. Therefore the number that a reading adds is multiplied by (1 - ρ)/(1 + ρ), the number of
   independent errors per reading (Bayley & Hammersley 1946). Here ρ is the autocorrelation of a
   sensor's errors, averaged over all sensors. A drift is not reported in its first six hours, nor
-  while another sensor drifts in the same direction.
+  while another sensor drifts in the same direction, nor while the readings of the sensor stand
+  still: after a jump, the estimate may differ slightly from a constant reading for hours.
 - *spikes*: a reading adds the log-likelihood ratio of two hypotheses. The first is that 20 % of the
   sensor's readings are spikes; the second is that the sensor has the usual share of spikes of the
   field's sensors. A spike is an error of more than four standard deviations, unless the sensor's
@@ -64,7 +65,15 @@ FIRST_RETRY_INTERVALS = 16  # intervals until a faulty sensor is tried again
 MAX_FAULTY_SHARE = 1 / 3  # with more faulty sensors, the model would be wrong, not the sensors
 MIN_SENSORS = 3  # with fewer sensors, there is nothing to compare with
 KINDS: tuple[FaultKind, ...] = ("stuck", "drift", "spikes", "unit")
-BY_DIRECTION = ("fault_drift", "fault_drift_since", "fault_drift_count")  # (2, M) in snapshots
+BY_DIRECTION = (  # (2, M) in snapshots
+    "fault_drift",
+    "fault_drift_since",
+    "fault_drift_count",
+    "fault_line_count",
+    "fault_line_mean",
+    "fault_line_squares",
+    "fault_line_products",
+)
 
 
 class FaultTestResult(msgspec.Struct, frozen=True):
@@ -291,6 +300,7 @@ class FaultDetector:
             evidence.repeats, evidence.stuck = 0, 0.0
         if not prediction.informed:
             return kind
+        evidence.add_to_lines(value, z)
         evidence.add_error(z)
         self._autocorrelations[arm] = evidence.autocorrelation
         drifts = evidence.test_drift(self._independent_share, at, enough)
@@ -411,6 +421,8 @@ class FaultDetector:
             raise SnapshotError("The snapshot's autocorrelation of errors is invalid.")
         if (kind < 0).any() or (kind > len(KINDS)).any() or (state["fault_tries"] < 0).any():
             raise SnapshotError("The sensor faults in the snapshot are invalid.")
+        if (state["fault_line_count"] < 0).any():
+            raise SnapshotError("The numbers of readings in the snapshot's drift test are invalid.")
         FaultStatistics.check(state["fault_pool"], int(state["fault_repeats"].max(initial=0)))
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Fault evidence: the four tests of one sensor's readings, which `fault_detection` describes."""
 
 from dataclasses import dataclass, field
-from math import copysign, exp, pi, sqrt
+from math import copysign, exp, expm1, pi, sqrt
 
 import msgspec
 
@@ -9,12 +9,14 @@ from edge_tvbo.control.fault_statistics import FaultStatistics
 
 MIN_DRIFT_S = 6 * 3600.0  # longer than the sun or an oven heats a sensor
 SPIKE_STDS = 4.0
+MAX_LAST_Z = 2.0 * SPIKE_STDS
 MIN_REPEATS = 4  # a stuck sensor has repeated its reading at least this often
 UNIT_EVIDENCE = 2.0  # nats for each reading in another unit; one reading is not enough
 MAX_SQUARE = 25.0  # larger squares of standardised errors are reduced to this value
 FITTING_STDS = 3.0  # largest standardised error of a reading that agrees in another unit
 MAX_UNITS = 3
 AVERAGED_ERRORS = 300.0  # readings over which the autocorrelation of the errors is averaged
+MAX_LINE_VALUE = 1e50  # limit of the readings of a line; sums of its squares are valid numbers
 PRIOR_SQUARES = 25.0  # prior sum of squares: 50 uncorrelated errors with a square of .5
 DIRECTIONS = ((0, 1.0), (1, -1.0))  # directions of a drift: (index, sign)
 
@@ -54,6 +56,11 @@ class FaultEvidence:
     drift: list[float] = field(default_factory=lambda: [0.0, 0.0])  # upwards, downwards
     drift_since: list[float] = field(default_factory=lambda: [0.0, 0.0])  # s since 1970
     drift_count: list[int] = field(default_factory=lambda: [0, 0])
+    last_z: float = 0.0  # last standardised error, limited to ±`MAX_LAST_Z`
+    line_count: list[int] = field(default_factory=lambda: [0, 0])  # readings of `add_to_lines`
+    line_mean: list[float] = field(default_factory=lambda: [0.0, 0.0])  # mean reading
+    line_squares: list[float] = field(default_factory=lambda: [0.0, 0.0])  # sum of squares
+    line_products: list[float] = field(default_factory=lambda: [0.0, 0.0])  # sum; see `_moves`
     error: float = 0.0  # last standardised error, limited to ±1
     error_squares: float = 0.0  # sum of squared errors; old ones are forgotten
     error_products: float = 0.0  # sum of products of successive errors; old ones are forgotten
@@ -140,22 +147,68 @@ class FaultEvidence:
         """Autocorrelation of successive errors in a sensor's evidence; near 0 for few readings."""
         return self.error_products / (self.error_squares + PRIOR_SQUARES)
 
-    def test_drift(self, weight: float, at: float, threshold: float) -> list[int]:
-        """Return the indices of the `DIRECTIONS` in which the evidence shows a drift.
+    def add_to_lines(self, value: float, z: float) -> None:
+        """Add a reading to the lines that show whether the sensor still moves.
 
-        First, update the evidence: the error that `add_error` added last counts as `weight`
-        independent errors.
+        `z` is the standardised error of the reading `value`. A line begins when its direction has
+        no evidence of a drift, and at a jump: z differs from the previous z by more than four
+        standard deviations of such a difference.
+        """
+        before = self.last_z
+        self.last_z = min(max(z, -MAX_LAST_Z), MAX_LAST_Z)
+        is_jump = abs(self.last_z - before) > sqrt(2.0) * SPIKE_STDS
+        limited = min(max(value, -MAX_LINE_VALUE), MAX_LINE_VALUE)
+        for side, _ in DIRECTIONS:
+            if is_jump or self.drift[side] == 0.0:
+                self._begin_line(side)
+            self._extend_line(side, limited)
+
+    def _begin_line(self, side: int) -> None:
+        self.line_count[side] = 0
+        self.line_mean[side] = self.line_squares[side] = self.line_products[side] = 0.0
+
+    def _extend_line(self, side: int, value: float) -> None:
+        """Add `value` to the sums of the line for the direction `side`, without cancellation."""
+        n = self.line_count[side] = self.line_count[side] + 1
+        before = value - self.line_mean[side]
+        self.line_mean[side] += before / n
+        after = value - self.line_mean[side]
+        self.line_squares[side] += before * after
+        self.line_products[side] += 0.5 * n * after
+
+    def test_drift(self, weight: float, at: float, threshold: float) -> list[int]:
+        """Return the indices of the `DIRECTIONS` in which the sensor drifts.
+
+        The evidence is limited to `threshold` while the readings do not move. First, update the
+        evidence: the error that `add_error` added last counts as `weight` independent errors.
         """
         found = []
         for side, sign in DIRECTIONS:
             if self.drift[side] == 0.0:
                 self.drift_since[side], self.drift_count[side] = at, 0
             step = weight * (sign * self.error - 0.5)
-            total = self.drift[side] = max(0.0, self.drift[side] + step)
+            self.drift[side] = max(0.0, self.drift[side] + step)
             self.drift_count[side] += 1
-            if total >= threshold and at - self.drift_since[side] >= MIN_DRIFT_S:
+            if self.drift[side] < threshold:
+                continue
+            if not self._moves(side, sign, threshold):
+                self.drift[side] = threshold
+            elif at - self.drift_since[side] >= MIN_DRIFT_S:
                 found.append(side)
         return found
+
+    def _moves(self, side: int, sign: float, threshold: float) -> bool:
+        """Return whether the readings still move in the direction `side`, whose sign is `sign`.
+
+        The n readings of a line move if their correlation r with their numbers 1 to n is high. If
+        the readings varied independently around a constant level, the chance of such an r would be
+        below (1 - r²)^(n/2 - 1). Minus the logarithm of this bound must be at least `threshold`.
+        """
+        n, products = self.line_count[side], self.line_products[side]
+        if n <= 2 or sign * products <= 0.0:
+            return False
+        explained = 12.0 * products * products / (n * (n * n - 1.0))  # r² · squares
+        return explained >= -expm1(-2.0 * threshold / (n - 2)) * self.line_squares[side]
 
     def drifts(self, side: int, since: float, threshold: float) -> bool:
         """Return whether the sensor probably drifts in the direction `side`.

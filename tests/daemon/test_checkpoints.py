@@ -856,7 +856,7 @@ class Watched(Memory):
     in_memory = ()
 
     def save(self, document):
-        found = sum(isinstance(each, Document) for each in gc.get_objects())
+        found = sum(type(each) is Document for each in gc.get_objects())
         self.in_memory = (*self.in_memory, found)
         return super().save(document)
 

@@ -152,7 +152,7 @@ class FaultEvidence:
 
         `z` is the standardised error of the reading `value`. A line begins when its direction has
         no evidence of a drift, and at a jump: z differs from the previous z by more than four
-        standard deviations of such a difference.
+        standard deviations of such a difference. Here, both are limited to ±`MAX_LAST_Z`.
         """
         before = self.last_z
         self.last_z = min(max(z, -MAX_LAST_Z), MAX_LAST_Z)
@@ -191,21 +191,22 @@ class FaultEvidence:
             self.drift_count[side] += 1
             if self.drift[side] < threshold:
                 continue
-            if not self._moves(side, sign, threshold):
+            if not self._moves(side, threshold):
                 self.drift[side] = threshold
             elif at - self.drift_since[side] >= MIN_DRIFT_S:
                 found.append(side)
         return found
 
-    def _moves(self, side: int, sign: float, threshold: float) -> bool:
-        """Return whether the readings still move in the direction `side`, whose sign is `sign`.
+    def _moves(self, side: int, threshold: float) -> bool:
+        """Return whether the readings still move in the direction `side`.
 
         The n readings of a line move if their correlation r with their numbers 1 to n is high. If
         the readings varied independently around a constant level, the chance of such an r would be
         below (1 - r²)^(n/2 - 1). Minus the logarithm of this bound must be at least `threshold`.
         """
-        n, products = self.line_count[side], self.line_products[side]
-        if n <= 2 or sign * products <= 0.0:
+        n, (_, sign) = self.line_count[side], DIRECTIONS[side]
+        products = sign * self.line_products[side]
+        if n <= 2 or products <= 0.0:
             return False
         explained = 12.0 * products * products / (n * (n * n - 1.0))  # r² · squares
         return explained >= -expm1(-2.0 * threshold / (n - 2)) * self.line_squares[side]
@@ -214,9 +215,11 @@ class FaultEvidence:
         """Return whether the sensor probably drifts in the direction `side`.
 
         The evidence must be at least half of `threshold`, and the sensor must have been read at the
-        time `since` or later.
+        time `since` or later. If the evidence reaches `threshold`, the readings must also move.
         """
-        return self.drift[side] >= threshold / 2 and self.read_at >= since
+        if self.drift[side] < threshold / 2 or self.read_at < since:
+            return False
+        return self.drift[side] < threshold or self._moves(side, threshold)
 
     def test_spikes(self, z: float, usual: FaultStatistics, threshold: float) -> bool:
         """Add a reading to the evidence for spikes; return whether there are too many spikes.

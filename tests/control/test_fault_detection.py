@@ -111,6 +111,20 @@ def test_sensor_that_drifts_after_a_jump_is_found():
     assert 100 * M < found[0][0] < 160 * M
 
 
+@given(seeds, st.sampled_from([1.0, -1.0]))
+def test_sensor_that_stands_still_after_a_jump_does_not_hide_the_drift_of_another(seed, side):
+    generator, detector = np.random.default_rng(seed), detector_of()
+    steps = [(t, t % M, float(generator.standard_normal())) for t in range(180 * M)]
+
+    def value(t, arm, error):
+        jump = 8.0 * (arm == 2 and t >= 40 * M)
+        drift = 0.1 * (arm == 4) * max(0, t // M - 100)
+        return 20.0 + 0.1 * error + side * (jump + drift)
+
+    found = feed(detector, steps, value)
+    assert found[0][1:] == (4, "drift")
+
+
 def test_sensor_in_fahrenheit_is_found_after_7_readings():
     generator, detector = np.random.default_rng(3), detector_of()
     feed(detector, readings(generator, 60))

@@ -9,7 +9,7 @@ from edge_tvbo.control.fault_statistics import FaultStatistics
 
 MIN_DRIFT_S = 6 * 3600.0  # longer than the sun or an oven heats a sensor
 SPIKE_STDS = 4.0
-MAX_LAST_Z = 2.0 * SPIKE_STDS
+MAX_LAST_Z = 2.0 * SPIKE_STDS  # so that a jump is one change, not also the decline after it
 MIN_REPEATS = 4  # a stuck sensor has repeated its reading at least this often
 UNIT_EVIDENCE = 2.0  # nats for each reading in another unit; one reading is not enough
 MAX_SQUARE = 25.0  # larger squares of standardised errors are reduced to this value

@@ -1,6 +1,6 @@
 // The chart over time: the hot spot's and a chosen sensor's estimate with its 90 % band, readings, the threshold, and marks.
 
-import { clock, digitsFor, digitsOf, html, isNumber, moment, number, plural, quantity, redraw, svg, textWidth } from "./draw.js";
+import { clock, digitsFor, digitsOf, formatted, html, isNumber, moment, number, plural, quantity, redraw, svg, textWidth } from "./draw.js";
 import { alertSpans, drawMarks, lanesOf, marksOf } from "./marks.js";
 import { quantile } from "./quantiles.js";
 
@@ -134,7 +134,7 @@ function timeAxis(begin, end, x, height, left, width, utc) {
   const drawn = [];
   for (const at of ticks(begin, end, step, utc)) {
     if (x(at) > width - 28) break;
-    const label = step >= 86400e3 ? new Date(at).toLocaleDateString("en-GB", { day: "numeric", month: "short", ...(utc ? { timeZone: "UTC" } : {}) }) : clock(at, utc, step < 60000);
+    const label = step >= 86400e3 ? formatted(at, { day: "numeric", month: "short" }, utc) : clock(at, utc, step < 60000);
     drawn.push(svg("line", { class: "tick", x1: x(at), x2: x(at), y1: TOP, y2: TOP + PLOT }));
     drawn.push(svg("text", { x: Math.max(x(at), left - 20), y: height - 6, "text-anchor": "middle" }, label));
   }

@@ -91,8 +91,17 @@ export function clock(time, utc, seconds = false) {
   if (Number.isNaN(at.getTime())) return "–";
   const format = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
   if (seconds) format.second = "2-digit";
-  if (utc) format.timeZone = "UTC";
-  return at.toLocaleTimeString("en-GB", format);
+  return formatted(at, format, utc);
+}
+
+const formats = new Map();
+
+// A time or a date as text, in UTC or by this browser's clock. A format is stored, because to create it takes much longer than to use it,
+// with the offset of its zone: the zone changes when a phone travels.
+export function formatted(at, options, utc) {
+  const key = JSON.stringify([options, utc ? "UTC" : new Date(at).getTimezoneOffset()]);
+  if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat("en-GB", { ...options, ...(utc ? { timeZone: "UTC" } : {}) }));
+  return formats.get(key).format(at);
 }
 
 // The number of the day of a time, in UTC or by this browser's clock.
@@ -102,8 +111,8 @@ export const dayOf = (time, utc) => Math.floor((Number(new Date(time)) - (utc ? 
 export function moment(time, { live, now }, seconds = false) {
   const days = dayOf(now, !live) - dayOf(time, !live);
   if (!days || Number.isNaN(days)) return clock(time, !live, seconds);
-  const format = { day: "numeric", month: "short", ...(Math.abs(days) > 300 ? { year: "numeric" } : {}), ...(live ? {} : { timeZone: "UTC" }) };
-  return `${new Date(time).toLocaleDateString("en-GB", format)}, ${clock(time, !live, seconds)}`;
+  const format = { day: "numeric", month: "short", ...(Math.abs(days) > 300 ? { year: "numeric" } : {}) };
+  return `${formatted(new Date(time), format, !live)}, ${clock(time, !live, seconds)}`;
 }
 
 // --- colours: viridis, perceptually uniform and suitable for all kinds of colour vision --------------

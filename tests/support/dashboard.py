@@ -70,6 +70,14 @@ class DashboardProcess(EdgeTvboProcess):
         self.address = self.wait_for_output(r"dashboard: (http://\S+/)")[1]
         self.port = int(self.wait_for_output(r"dashboard: http://[^/]*:(\d+)")[1])
 
+    def stop(self, number=signal.SIGTERM):
+        self._process.send_signal(signal.SIGCONT)
+        return super().stop(number)
+
+    def suspend(self):
+        """Send nothing more to the pages, which do not notice until they miss the heartbeat."""
+        self._process.send_signal(signal.SIGSTOP)
+
 
 # --- a gateway with sensors -----------------------------------------------------------------------
 
@@ -256,13 +264,21 @@ class Page:
         self.driver = driver
         self.set_size(1280)
         self.set_dark(False)
-        for each in ("browser", "performance"):
-            driver.get_log(each)  # drops the log of the tests before
+        self.console()  # drops the messages of the tests before
 
     def open(self, address):
-        self.driver.get("about:blank")
+        self.leave()
         self.driver.get(address)
         self.wait_for_text("sentence", lambda text: ":" in text)
+
+    def leave(self):
+        """Show an empty page: another fragment of the same address would load no new page."""
+        if self.driver.current_url != "about:blank":
+            self.driver.get("about:blank")
+
+    def stop_timers(self):
+        """Stop what the page does each second."""
+        self.script("for (let id = setTimeout(() => {}); id > 0; id--) clearTimeout(id);")
 
     def set_size(self, width, height=900):
         settings = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}

@@ -43,5 +43,6 @@ def recorded(shared, tmp_path_factory):
 @pytest.fixture
 def page(chromium):  # noqa: F811
     """Return a new page, which is left after the test: it would follow its dashboard for ever."""
-    yield Page(chromium)
-    chromium.get("about:blank")
+    page = Page(chromium)
+    yield page
+    page.leave()

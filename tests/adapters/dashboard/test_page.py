@@ -12,10 +12,12 @@ from urllib.parse import urlsplit
 
 import pytest
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
+from support.browser import started_chromium
 from support.dashboard import (
     CONFIG,
     DashboardProcess,
     Laboratory,
+    Page,
     field_text,
     positions_of,
     wait_for,
@@ -262,23 +264,25 @@ def test_page_has_landmarks_and_labels_for_screen_readers(page, recorded):
     assert headings[0] == "H1" and headings.count("H1") == 1
 
 
-def test_page_requests_nothing_from_other_hosts(page, dashboard):
-    page.open(dashboard.address)
-    page.click("replay")
-    page.wait_for_text("when", "UTC, interval")
-    page.click("live")
-    page.wait_for_text("facts", "Next in")
+def test_page_requests_nothing_from_other_hosts(dashboard):
+    with started_chromium("browser", "performance") as driver:
+        page = Page(driver)
+        page.open(dashboard.address)
+        page.click("replay")
+        page.wait_for_text("when", "UTC, interval")
+        page.click("live")
+        page.wait_for_text("facts", "Next in")
+        log = [json.loads(each["message"])["message"] for each in driver.get_log("performance")]
+        console = page.console()
     requests = [
-        message["params"]["request"]["url"]
-        for message in (
-            json.loads(each["message"])["message"] for each in page.driver.get_log("performance")
-        )
-        if message["method"] == "Network.requestWillBeSent"
+        each["params"]["request"]["url"]
+        for each in log
+        if each["method"] == "Network.requestWillBeSent"
     ]
     urls = [url for url in requests if not url.startswith(("about:", "data:"))]
     assert len(urls) >= 9
     assert {urlsplit(url).netloc for url in urls} == {f"127.0.0.1:{dashboard.port}"}
-    assert page.console() == []
+    assert console == []
 
 
 def test_texts_from_mqtt_are_never_markup(page, dashboard, laboratory, peer):

@@ -74,9 +74,10 @@ def start(broker, shared):
 
 
 @pytest.fixture(scope="module")
-def quiet(start, tmp_path_factory):
-    """Return a dashboard of all fields."""
-    return start(tmp_path_factory.mktemp("quiet"), [*CHANGES, *NAMES])
+def quiet(start, chromium, tmp_path_factory):
+    """Return a dashboard of all fields, whose page is left after the tests."""
+    yield start(tmp_path_factory.mktemp("quiet"), [*CHANGES, *NAMES])
+    chromium.get("about:blank")
 
 
 @pytest.fixture(scope="module")
@@ -116,11 +117,11 @@ def publish(peer, broker, field):
 
 
 @pytest.fixture
-def set_time_zone(page):
+def set_time_zone(chromium):
     """Return a function that sets the time zone of the browser until the test ends."""
 
     def set_time_zone(name):
-        page.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": name})
+        chromium.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": name})
 
     yield set_time_zone
     set_time_zone("")
@@ -908,12 +909,16 @@ def test_time_to_the_next_interval_is_that_of_its_first_decision(page, address, 
 
 
 @pytest.fixture
-def run(page, quiet):
-    """Return a function that returns the value of an expression with a module of the page."""
-    page.driver.get(quiet.address)
+def run(chromium, quiet):
+    """Return a function that returns the value of an expression with a module of the page.
+
+    The page stays open for the next test that calls functions.
+    """
+    if chromium.current_url != quiet.address:
+        chromium.get(quiet.address)
 
     def run(module, expression):
-        return page.driver.execute_async_script(
+        return chromium.execute_async_script(
             f"const done = arguments[0]; import('./{module}.js').then(m => done({expression}));"
         )
 
@@ -1007,6 +1012,7 @@ MEASUREMENTS_OF_SECOND_DRAWING = """(() => {
     let count = 0;
     prototype.measureText = function(text) { count += 1; return measureText.call(this, text); };
     draw();
+    prototype.measureText = measureText;
     return [count, plan.labels.textContent];
 })()"""  # noqa: E501 - lines of a page
 

@@ -14,6 +14,11 @@ LIGHT, DARK = (
 )
 VIRIDIS = re.findall(r'"([0-9a-f]{6})"', (PAGES / "draw.js").read_text())
 MIN_LUMINANCE_FOR_BLACK_TEXT = 0.179  # as in draw.js
+DARK_RULE = r"@media \(prefers-color-scheme: dark\) \{\s*:root \{([^{}]*)\}\s*\}"
+COLOURED = {  # properties that change neither the place nor the size of anything
+    "accent-color", "background", "border", "border-bottom", "border-color", "box-shadow", "color",
+    "fill", "outline", "stroke",
+}  # fmt: skip
 
 
 def luminance(colour):
@@ -55,3 +60,18 @@ def test_colour_scale_is_monotonic_and_text_on_it_readable():
     for colour, value in zip(VIRIDIS, luminances, strict=True):
         text = "#000000" if value > MIN_LUMINANCE_FOR_BLACK_TEXT else "#ffffff"
         assert contrast(colour, text) >= 4.5
+
+
+def test_dark_colours_change_nothing_but_colours():
+    """So test_appearance.py examines light colours only, except with the rules about colours."""
+    (dark,) = re.findall(DARK_RULE, CSS)
+    assert re.sub(r"--[a-z-]+: #[0-9a-f]{6};", "", dark).strip() == ""
+    assert set(DARK) <= set(LIGHT)  # else, a property would have no value in light colours
+    uses = re.findall(r"([a-z-]+):([^:;{}]*var\(--[^;{}]*)", CSS)
+    assert {name for name, value in uses if set(re.findall(r"--([a-z-]+)", value)) & set(DARK)} <= (
+        COLOURED
+    )
+    for file in (PAGES / "style.css", *PAGES.glob("*.js"), *PAGES.glob("*.html")):
+        text = file.read_text()
+        assert "matchMedia" not in text
+        assert text.count("prefers-color-scheme") == (file.name == "style.css")

@@ -41,9 +41,10 @@ const table = new SensorTable(inspect);
 // --- drawing ----------------------------------------------------------------------------------------------
 
 function draw() {
-  drawConnections();
   const snapshot = currentSnapshot();
   byId("main").classList.toggle("empty", !snapshot);
+  for (const { available } of [chart, timeline, floorPlan]) available.measure();
+  drawConnections();
   for (const id of ["play", "slider", "day"]) byId(id).disabled = !page.day?.frames.length;
   if (!snapshot) return void (byId("alert").hidden = true);
   const style = styleOf(snapshot);

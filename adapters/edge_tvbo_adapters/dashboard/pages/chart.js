@@ -1,6 +1,6 @@
 // The chart over time: the hot spot's and a chosen sensor's estimate with its 90 % band, readings, the threshold, and marks.
 
-import { clock, digitsFor, digitsOf, formatted, html, isNumber, moment, number, plural, quantity, redraw, svg, textWidth } from "./draw.js";
+import { BoxWidth, clock, digitsFor, digitsOf, formatted, html, isNumber, moment, number, plural, quantity, redraw, svg, textWidth } from "./draw.js";
 import { alertSpans, drawMarks, lanesOf, marksOf } from "./marks.js";
 import { quantile } from "./quantiles.js";
 
@@ -11,12 +11,12 @@ const MAX_GAP = 3; // intervals without a decision, after which a line is interr
 export class CourseChart {
   constructor(box, legend, note, seek) {
     Object.assign(this, { box, legend, note, seek });
-    new ResizeObserver(() => this.last && this.draw(...this.last)).observe(box);
+    this.available = new BoxWidth(box, () => this.last && this.draw(...this.last));
   }
 
   draw(snapshot, points, chosen, digits) {
     this.last = [snapshot, points, chosen, digits];
-    const width = Math.max(280, Math.round(this.box.clientWidth));
+    const width = this.available.px;
     const marks = marksOf(snapshot.allNotices ?? snapshot.notices);
     const open = points.slice(-2); // a message may change both
     const signature = JSON.stringify([snapshot.field.id, width, points.length, points[0]?.at, open, chosen, snapshot.index, marks.length, marks.at(-1)?.at, snapshot.threshold, snapshot.alertOver]);

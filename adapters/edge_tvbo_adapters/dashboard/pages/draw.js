@@ -32,6 +32,20 @@ export function redraw(element, signature, draw) {
   element.replaceChildren(...draw());
 }
 
+const MIN_WIDTH = 280; // px of a picture
+
+// The width of the box of a picture, in px; `changed` is called when it differs. A box is measured before the page is changed: after
+// a change, the browser would lay out the whole page for each measurement.
+export class BoxWidth {
+  constructor(box, changed) {
+    Object.assign(this, { box });
+    this.measure();
+    new ResizeObserver(() => { this.measure(); changed(); }).observe(box);
+  }
+
+  measure() { this.px = Math.max(MIN_WIDTH, Math.round(this.box.clientWidth)); }
+}
+
 // --- numbers and times -----------------------------------------------------------------------------
 
 export const isNumber = (value) => typeof value === "number" && Number.isFinite(value);

@@ -1,6 +1,6 @@
 // The map: a disc for each sensor; its colour shows the estimate, its ring the standard deviation, its sign a problem.
 
-import { colourStops, digitsFor, html, isNumber, quantity, redraw, set, setText, svg } from "./draw.js";
+import { BoxWidth, colourStops, digitsFor, html, isNumber, quantity, redraw, set, setText, svg } from "./draw.js";
 import { Geometry, gridLines } from "./geometry.js";
 import { LINE, LabelSpace, linesOf, shortNames } from "./labels.js";
 import { beyondText, noEstimateText, problemsOf, stateText } from "./snapshot.js";
@@ -12,13 +12,13 @@ export class FloorPlan {
   constructor(box, legend, note, inspect) {
     Object.assign(this, { box, legend, note, inspect, image: null, placing: null });
     this.places = new Map();
-    new ResizeObserver(() => this.snapshot && this.draw(this.snapshot, this.style)).observe(box);
+    this.available = new BoxWidth(box, () => this.snapshot && this.draw(this.snapshot, this.style));
   }
 
   // `style`: { scale, maxStd, digits, inspected }
   draw(snapshot, style) {
     Object.assign(this, { snapshot, style });
-    const width = Math.max(280, Math.round(this.box.clientWidth));
+    const width = this.available.px;
     if (this.width !== width || this.field !== snapshot.field) this.layOut(snapshot.field, width);
     for (const sensor of snapshot.sensors) this.update(this.places.get(sensor.id), sensor);
     this.drawLabels();

@@ -1,18 +1,18 @@
 // The timeline: the selected sensors from left to right, with one line for each sensor.
 
-import { html, isNumber, moment, number, plural, quantity, redraw, shortened, svg, textWidth } from "./draw.js";
+import { BoxWidth, html, isNumber, moment, number, plural, quantity, redraw, shortened, svg, textWidth } from "./draw.js";
 
 const TOP = 20, BOTTOM = 22; // px, margins of the chart
 
 export class Timeline {
   constructor(box, note, seek) {
     Object.assign(this, { box, note, seek });
-    new ResizeObserver(() => this.snapshot && this.draw(this.snapshot, this.scale, this.digits)).observe(box);
+    this.available = new BoxWidth(box, () => this.snapshot && this.draw(this.snapshot, this.scale, this.digits));
   }
 
   draw(snapshot, scale, digits) {
     Object.assign(this, { snapshot, scale, digits });
-    const width = Math.max(280, Math.round(this.box.clientWidth));
+    const width = this.available.px;
     if (this.field !== snapshot.field) this.widest = Math.max(...snapshot.field.sensors.map((id) => textWidth(snapshot.field.name(id))));
     this.field = snapshot.field;
     this.left = Math.min(this.widest + 12, 0.47 * width); // px, for the names

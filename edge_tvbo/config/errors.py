@@ -96,7 +96,8 @@ class Report:
         elif path in self._unfilled:
             return
         key = dotted(path)
-        hint = f" ({'; '.join(filter(None, hints))})" if any(hints) else ""
+        different = dict.fromkeys(filter(None, hints))
+        hint = f" ({'; '.join(different)})" if different else ""
         file, place = self._where(path)
         self._findings.append(Finding(file, *place, key, f"{key} {text}{hint}".strip(), code))
 

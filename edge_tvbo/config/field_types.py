@@ -11,11 +11,17 @@ from ipaddress import ip_address
 from typing import Any, Literal, TypeGuard
 
 from edge_tvbo.config.time_zones import load_timezone
-from edge_tvbo.errors import ConfigError
+from edge_tvbo.errors import ConfigError, nearest
 
 _SIZES = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
 _SIZE = re.compile(r"([0-9]{1,6}) ?(KiB|MiB|GiB)")
 _UNITS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 0.001}
+_UNIT_WORDS = {
+    "": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s",
+    "m": "min", "mins": "min", "minute": "min", "minutes": "min",
+    "hr": "h", "hrs": "h", "hour": "h", "hours": "h", "day": "d", "days": "d",
+    "msec": "ms", "millisecond": "ms", "milliseconds": "ms",
+}  # fmt: skip
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(ms|s|min|h|d)")
 _CLOCK = "([01][0-9]|2[0-3]):([0-5][0-9])"
 _QUIET_HOURS = re.compile(f"{_CLOCK} ?- ?{_CLOCK}")
@@ -91,12 +97,17 @@ def duration_text(value: float) -> str:
 
 
 def _duration_hint(text: str) -> str:
-    """Return a hint with the duration that the invalid `text` probably means; "" if unknown."""
+    """Return a hint with the duration that the invalid `text` probably means; "" if unknown.
+
+    >>> _duration_hint("5 minuts"), _duration_hint("1,5 hours"), _duration_hint("soon")
+    ('did you mean "5min"?', 'did you mean "1.5h"?', '')
+    """
     text = text.strip()
-    unit = text.lstrip("0123456789.")
-    number, unit = text.removesuffix(unit), unit.strip().lower()
-    known = {"m": "min", "mins": "min", "minutes": "min", "sec": "s", "hours": "h", "": "s"}
-    guess = number + known.get(unit, unit)
+    unit = text.lstrip("0123456789.,")
+    number, unit = text.removesuffix(unit).replace(",", "."), unit.strip().lower()
+    if unit not in _UNITS:
+        unit = _UNIT_WORDS.get(nearest(unit, _UNIT_WORDS) or unit, unit)
+    guess = number + unit
     return f'did you mean "{guess}"?' if _DURATION.fullmatch(guess) else ""
 
 

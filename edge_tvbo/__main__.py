@@ -1,18 +1,22 @@
 """``edge-tvbo`` and ``python -m edge_tvbo``: the command line."""
 
+import gc
 import signal
 
 
 def main() -> None:
     """Run the command line of edge-tvbo.
 
-    While the modules are imported, Ctrl-C ends the process without a message.
+    While the modules are imported, Ctrl-C ends the process without a message. No garbage is
+    collected then, because modules leave nearly none.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # otherwise, a shell may have disabled Ctrl-C
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    gc.disable()
     from edge_tvbo.cli import main as command_line
 
+    gc.enable()
     signal.signal(signal.SIGINT, before)
     command_line()
 

@@ -48,10 +48,11 @@ def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> Non
     history. The exit status is 78 if CONFIG is invalid, or if a package is missing or has the wrong
     version. systemd does not restart a daemon that exits with this status.
     """
+    from edge_tvbo.daemon.memory import collection_after_start
     from edge_tvbo.daemon.signals import catch_signals
 
     # Signals during the imports are ignored: the configuration has not been read yet.
-    with catch_signals(signal.SIGHUP, signal.SIGUSR1):
+    with catch_signals(signal.SIGHUP, signal.SIGUSR1), collection_after_start():
         _run(config, verbose_settings_of if verbose else settings_of, log_format)
 
 

@@ -3,8 +3,22 @@
 import ctypes
 import gc
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+@contextmanager
+def collection_after_start() -> Iterator[None]:
+    """Collect no garbage until `freeze_memory` is called, or until the context ends.
+
+    A start leaves nearly no garbage, and to look for it took an eighth of the start.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def freeze_memory() -> None:
@@ -14,6 +28,7 @@ def freeze_memory() -> None:
     the C library is glibc.
     """
     gc.freeze()
+    gc.enable()
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 

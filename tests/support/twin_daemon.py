@@ -292,6 +292,7 @@ class Process:
         self.network = Network(clock)
         self.activated = []  # (interval, sensor), in the order of the commands
         self.blamed = []  # (interval, sensor) of each notice that a sensor is lost
+        self._spent = None  # see `spent`; None after an event
         settings = controller_settings(
             REPLY_TIMEOUT, faults="off", energy=energy_settings(BUDGET, SENSORS)
         )
@@ -328,6 +329,7 @@ class Process:
         return self.clock.now
 
     def _note(self, event, commands):
+        self._spent = None
         match event:
             case IntervalElapsed(intervals=intervals):
                 self.disk.twin.begin(intervals)
@@ -348,7 +350,10 @@ class Process:
 
     @property
     def spent(self):
-        return self.controller.health().energy.spent
+        """Energy that the field has spent, which only an event changes."""
+        if self._spent is None:
+            self._spent = self.controller.health().energy.spent
+        return self._spent
 
     def turn(self):
         self.loop.turn(0)

@@ -1,13 +1,14 @@
 """Live state: with it, a controller continues from a snapshot as if no process had ended."""
 
 from datetime import UTC, datetime
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import msgpack
 from support.controllers import INTERVAL, controller_settings, energy_settings
-from support.examples import max_examples
+from support.examples import max_examples, naming
 from support.policy_cases import CASES, SLOW, STRUCTURED, make
 
 from edge_tvbo.config.alert_settings import AlertSettings
@@ -179,22 +180,25 @@ def check_continues(case, kind, before, after):
     assert other.digest() == run.controller.digest()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", ["tv-gp-ucb", *STRUCTURED])
 @max_examples(40)
 @given(before=HISTORIES, after=HISTORIES)
-def test_a_snapshot_and_the_later_events_are_the_controller_that_never_stopped(
-    case, kind, before, after
-):
-    check_continues(case, kind, before, after)
+def test_a_snapshot_and_the_later_events_are_the_controller_that_never_stopped(before, after):
+    for case, kind in product(("tv-gp-ucb", *STRUCTURED), KINDS):
+        with naming(f"{case}, {kind}"):
+            check_continues(case, kind, before, after)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_every_policy_continues(case):
-    @max_examples(3 if case in SLOW else 10)
+FAST = [case for case in CASES if case not in SLOW]
+
+
+@pytest.mark.parametrize(("number", "cases"), [(3, SLOW), (10, FAST)], ids=["slow", "fast"])
+def test_every_policy_continues(number, cases):
+    @max_examples(number)
     @given(st.sampled_from(sorted(KINDS)), HISTORIES, HISTORIES)
     def drawn(kind, before, after):
-        check_continues(case, kind, before, after)
+        for case in cases:
+            with naming(f"{case}, {kind}"):
+                check_continues(case, kind, before, after)
 
     drawn()
 

@@ -56,12 +56,14 @@ def test_same_seed_gives_the_same_history(case, history, seed):
     assert_equal_histories(make(case, seed=seed), make(case, seed=seed), history)
 
 
-@examples(50, history=histories(), data=st.data())
-def test_restored_anywhere_it_continues_bit_for_bit(case, history, data):
-    cut = data.draw(st.integers(0, len(history)), label="cut")
+CUTS = st.integers(0, 30)  # places in a history, modulo its length
+
+
+@examples(50, history=histories(), before=histories(), cut=CUTS, select_first=st.booleans())
+def test_restored_anywhere_it_continues_bit_for_bit(case, history, before, cut, select_first):
+    cut %= len(history) + 1
     policy, other = make(case, seed=3), make(case, seed=3)
-    run(other, data.draw(histories(), label="history of the other before"))
-    select_first = data.draw(st.booleans(), label="selected before the cut")
+    run(other, before)
     assert_resumes(policy, other, history, cut, select_first=select_first)
 
 
@@ -548,15 +550,14 @@ def _arm_and_reset(policy, step):
 GRID = grid(4, SpatialKernel(math.inf, 0.4), 0.05)
 
 
-@examples(9, history=histories(M=16), seed=SEEDS, data=st.data())
-def test_on_a_grid_it_is_reproducible_and_restorable(case, history, seed, data):
+@examples(9, history=histories(M=16), seed=SEEDS, cut=CUTS, select_first=st.booleans())
+def test_on_a_grid_it_is_reproducible_and_restorable(case, history, seed, cut, select_first):
+    cut %= len(history) + 1
     policy = make(case, GRID, seed=seed)
     assert_equal_histories(policy, make(case, GRID, seed=seed), history)
     assert_valid(policy)
     policy, other = make(case, GRID, seed=seed), make(case, GRID, seed=seed)
     run(other, [(3, 1.0), None])
-    cut = data.draw(st.integers(0, len(history)), label="cut")
-    select_first = data.draw(st.booleans(), label="selected before the cut")
     assert_resumes(policy, other, history, cut, select_first=select_first)
 
 

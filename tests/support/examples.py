@@ -1,4 +1,6 @@
-"""Numbers of Hypothesis's examples: those that a test states, and fewer in ``make unit``."""
+"""Hypothesis's examples: how many, fewer in ``make unit``; and cases that share them."""
+
+from contextlib import contextmanager
 
 from hypothesis import settings
 
@@ -11,3 +13,13 @@ def max_examples(number, **options):
     few = settings.default.max_examples
     is_quick = few < settings.get_profile("default").max_examples
     return settings(max_examples=min(number, few) if is_quick else number, **options)
+
+
+@contextmanager
+def naming(case):
+    """Add the case to the traceback of an error, if several cases share an example."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"case: {case}")
+        raise

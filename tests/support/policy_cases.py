@@ -4,6 +4,7 @@ A case is a policy with parameters. A history is a list of ``(arm, y)`` readings
 of an interval; before each step the policy selects, as a controller would have it.
 """
 
+from collections import defaultdict
 from functools import cache
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from support.examples import max_examples
+from support.examples import max_examples, naming
 from support.naive import se
 
 from edge_tvbo.models.field import SensorField
@@ -86,6 +87,7 @@ def fully_correlated(M, noise_variance=0.05):
     return field_of(np.ones((M, M)), noise_variance, positions=0 * FAR_APART)
 
 
+@cache
 def with_structure(field, *, trained):
     """Return the field with a structure; a trained one has a course, the same for all sensors."""
     structure = prior_structure(field.kernel, DAY / 24)
@@ -134,22 +136,28 @@ every_case = pytest.mark.parametrize("case", CASES)
 
 
 def examples(many, cases=CASES, **strategies):
-    """Run a check on `many` drawn examples of each case; fewer of a slow or repeated one."""
+    """Run a check on `many` drawn examples of each case; fewer of a slow or repeated one.
+
+    The cases with the same number of examples share the examples: to draw one takes longer than to
+    check a policy on it.
+    """
 
     def decorate(check):
-        @cache
-        def of_examples(number):
+        groups = defaultdict(list)
+        for case in cases:
+            share = 2 if case in SLOW else max(2, many // 12) if case in FEWER else many // 2
+            groups[share].append(case)
+
+        @pytest.mark.parametrize("number", groups)
+        def test(number):
             @max_examples(number)
             @given(**strategies)
-            def drawn(case, **arguments):
-                check(case, **arguments)
+            def drawn(**arguments):
+                for case in groups[number]:
+                    with naming(case):
+                        check(case, **arguments)
 
-            return drawn
-
-        @pytest.mark.parametrize("case", cases)
-        def test(case):
-            share = 2 if case in SLOW else max(2, many // 12) if case in FEWER else many // 2
-            of_examples(share)(case=case)
+            drawn()
 
         test.__name__, test.__doc__ = check.__name__, check.__doc__
         return test

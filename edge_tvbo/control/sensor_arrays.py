@@ -1,10 +1,11 @@
 """Sensor arrays: the stored attributes of all sensors, in one array per attribute."""
 
-from collections.abc import Sequence
-from dataclasses import Field, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from functools import cache
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,25 +14,52 @@ WHOLE_NUMBERS = (int, bool, list[int])  # types of attributes that are stored as
 LISTS = (list[int], list[float])  # types of attributes whose arrays have a second axis
 
 
+class _Attribute(NamedTuple):
+    """One stored attribute of a sensor: how its array is made."""
+
+    name: str
+    dtype: type[Any]
+    is_list: bool
+
+    def array(self, values: Iterable[Any], count: int) -> NDArray[Any]:
+        """Return the attribute of all sensors; NumPy takes longer if it has to look for lists."""
+        if self.is_list:
+            return np.fromiter(chain.from_iterable(values), self.dtype).reshape(count, -1)
+        return np.fromiter(values, self.dtype, count)
+
+
 def arrays_of(prefix: str, sensors: Sequence[Any]) -> dict[str, NDArray[Any]]:
     """Return a dict of arrays, one for each attribute of the M dataclass objects in `sensors`.
 
-    The first axis of each array has the length M. Each key is `prefix` and the attribute's name.
+    The dataclass has at least two attributes. The first axis of each array has the length M. Each
+    key is `prefix` and the attribute's name.
     """
-    return {prefix + each.name: _array(each, sensors) for each in fields(sensors[0])}
-
-
-def _array(attribute: Field[Any], sensors: Sequence[Any]) -> NDArray[Any]:
-    """Return one attribute of all `sensors`; NumPy takes longer if it has to look for lists."""
-    dtype = np.int64 if attribute.type in WHOLE_NUMBERS else np.float64
-    values = map(attrgetter(attribute.name), sensors)
-    if attribute.type in LISTS:
-        return np.fromiter(chain.from_iterable(values), dtype).reshape(len(sensors), -1)
-    return np.fromiter(values, dtype, len(sensors))
+    kind: Any = type(sensors[0])
+    row, attributes = _attributes(kind)
+    columns = zip(*map(row, sensors), strict=True)
+    return {
+        prefix + each.name: each.array(column, len(sensors))
+        for each, column in zip(attributes, columns, strict=True)
+    }
 
 
 def load_arrays(prefix: str, sensors: Sequence[Any], arrays: dict[str, Any]) -> None:
     """Set the attributes of all `sensors` from checked arrays, which `arrays_of` has returned."""
-    for each in fields(sensors[0]):
+    kind: Any = type(sensors[0])
+    for each in _attributes(kind)[1]:
         for sensor, value in zip(sensors, arrays[prefix + each.name].tolist(), strict=True):
             setattr(sensor, each.name, value)
+
+
+@cache  # dataclasses and types are slow to inspect, and every snapshot would do so
+def _attributes(kind: type[Any]) -> tuple[Callable[[Any], Any], list[_Attribute]]:
+    """Return a function that returns all attributes of a sensor, and how their arrays are made."""
+    attributes = [
+        _Attribute(
+            each.name,
+            np.int64 if each.type in WHOLE_NUMBERS else np.float64,
+            is_list=each.type in LISTS,
+        )
+        for each in fields(kind)
+    ]
+    return attrgetter(*(each.name for each in attributes)), attributes

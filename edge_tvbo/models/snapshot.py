@@ -376,7 +376,7 @@ def _is_symmetric(array: AnyArray) -> bool:
     if array.ndim < 2 or not 0 < array.shape[-1] == array.shape[-2] or array.dtype.str != "<f8":
         return False
     bits = np.ascontiguousarray(array).view(np.int64)  # integers distinguish -0.0 from 0.0
-    return bool(np.array_equal(bits, bits.swapaxes(-1, -2)))
+    return bool((bits == bits.swapaxes(-1, -2)).all())
 
 
 def _unpacked(value: Any) -> Any:

@@ -7,6 +7,7 @@ import os
 import re
 import tomllib
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -177,11 +178,12 @@ def test_all_mistakes_of_a_configuration_are_found_at_once(tmp_path):
         for each in cases
     }
 
+    @cache  # each round asks about the same pairs
     def hides(one, other):
         """Return whether the mistake `other` can hide the mistake `one`."""
-        names = one["mistake"], keys[one["mistake"]]
+        names = one, keys[one]
         return any(
-            any(re.match(hidden, each) for each in names) and re.match(by, keys[other["mistake"]])
+            any(re.match(hidden, each) for each in names) and re.match(by, keys[other])
             for hidden, by in HIDDEN
         )
 
@@ -190,8 +192,9 @@ def test_all_mistakes_of_a_configuration_are_found_at_once(tmp_path):
         while left:
             together = []
             for case in left:
+                one, others = case["mistake"], [each["mistake"] for each in together]
                 if len(together) < MAX_TOGETHER and not any(
-                    hides(case, each) or hides(each, case) for each in together
+                    hides(one, other) or hides(other, one) for other in others
                 ):
                     together += [case] if combined([*together, case]) else []
             left = [each for each in left if each not in together]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from support.closeness import assert_close
 from support.examples import max_examples
 from support.naive import (
     NaiveEventTriggered,
@@ -57,8 +58,8 @@ def abrupt_readings(draw, M, length=60):
 def assert_same_posterior(policy, posterior):
     mean, std = policy.posterior()
     naive_mean, naive_std = posterior.mean_std()
-    assert_allclose(mean, naive_mean, **CLOSE)
-    assert_allclose(std**2, naive_std**2, **CLOSE)
+    assert_close(mean, naive_mean, **CLOSE)
+    assert_close(std**2, naive_std**2, **CLOSE)
 
 
 # --- the event trigger --------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.closeness import assert_close
 from support.examples import max_examples
 from support.naive import se
 
@@ -166,7 +167,7 @@ def run_both(one, other, history, retain, tolerance=1e-7):
         one.step(step, retain)
         other.step(step, retain)
         for ours, theirs in zip(one.moments(), other.moments(), strict=True):
-            np.testing.assert_allclose(ours, theirs, atol=tolerance)
+            assert_close(ours, theirs, atol=tolerance)
 
 
 @pytest.mark.parametrize("factors", [0, 1, 2])

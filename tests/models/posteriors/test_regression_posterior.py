@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from support.closeness import assert_close
 from support.examples import max_examples
 from support.naive import NaivePosterior, se, temporal
 
@@ -48,8 +49,8 @@ def apply(posterior, history):
 
 def assert_equal(posterior, other, **tolerance):
     (mean, std), (expected, spread) = posterior.mean_std(), other.mean_std()
-    assert_allclose(mean, expected, **(tolerance or CLOSE))
-    assert_allclose(std**2, spread**2, **(tolerance or CLOSE))
+    assert_close(mean, expected, **(tolerance or CLOSE))
+    assert_close(std**2, spread**2, **(tolerance or CLOSE))
 
 
 # --- sensors ------------------------------------------------------------------------------------

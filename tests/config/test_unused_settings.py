@@ -5,6 +5,7 @@ import re
 import pytest
 from click.testing import CliRunner
 from edge_tvbo_adapters.mqtt.message_router import MessageRouter
+from support.fits import remember_fits
 from support.mqtt_bytes import message
 from support.paths import DEPLOY
 from support.settings import AnyFormats
@@ -257,8 +258,9 @@ def decisions(settings, intervals=40):
 
 @pytest.mark.parametrize(("key", "changes", "without", "reason"), UNUSED)
 def test_a_setting_without_effect_is_warned_of_and_changes_no_decision(
-    key, changes, without, reason, tmp_path, caplog
+    key, changes, without, reason, tmp_path, caplog, monkeypatch
 ):
+    remember_fits(monkeypatch)
     caplog.clear()
     settings = load(tmp_path, config(**changes))
 

@@ -17,6 +17,7 @@ from paho.mqtt import subscribe
 from support.installation import (
     add_bytecode,
     add_compiled_kernels,
+    add_dependencies,
     environment_with_pip,
     install_commands,
 )
@@ -79,6 +80,7 @@ def wheel(built):
 def fresh(wheel, tmp_path_factory):
     """Return the `bin` of a fresh environment with the wheel and its dependencies."""
     fresh = environment_with_pip(tmp_path_factory.mktemp("fresh"))
+    add_dependencies(fresh)
     called(fresh / "pip", "install", *PIP, "--no-compile", "--only-binary", ":all:", wheel)
     add_bytecode(fresh)
     return fresh

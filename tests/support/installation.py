@@ -3,6 +3,10 @@
 The README's commands are run once for all processes of the tests. Each page then gets an
 environment of its own, in which nothing is installed but what the README installs. A page that
 needs more has to install it.
+
+pip finds the dependencies already installed: they are links to the packages of the tests. What is
+no dependency, pip would install from its index. tests/deploy/test_install.py lets `python3 -m venv`
+make an environment with pip, and lets pip install all dependencies from wheels of its index.
 """
 
 import os
@@ -10,11 +14,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
+from importlib.metadata import distribution
 from importlib.util import cache_from_source
 from pathlib import Path
 
 import pip
+from packaging.requirements import Requirement
 from support.once import once
 from support.paths import ROOT
 
@@ -35,7 +42,10 @@ def install(shared):
         if is_missing:
             for each in SOURCES:
                 _copy(ROOT / each, checkout / each)
-            called("bash", "-ec", install_commands(), cwd=checkout)
+            environment_with_pip(checkout / "venv")
+            add_dependencies(checkout / "venv" / "bin")
+            made = _program_that_made_it(shared / "programs")
+            called("bash", "-ec", install_commands(), cwd=checkout, places=[made])
             add_bytecode(checkout / "venv" / "bin")
             add_compiled_kernels(checkout / "venv" / "bin")
             called("venv/bin/edge-tvbo", "precompile", cwd=checkout)  # those that were missing
@@ -67,15 +77,28 @@ def environment_with_pip(directory):
 def install_extra(line, base, environment):
     """Run a line `pip install`, unless another page did, and add to `environment` what it installs.
 
-    The line is run in an environment of its own on top of `base`.
+    The line is run in an environment of its own on top of `base`, in which the dependencies of the
+    named extra are installed.
     """
     shared = base.parents[2] / re.sub(r"\W+", "-", line).strip("-")
     with once(shared) as is_missing:
         if is_missing:
             own = environment_on(base, shared / "environment")
+            add_dependencies(own, re.search(r"\[(\w+)\]", line)[1])
             called("bash", "-ec", line, cwd=shared, places=[own])
             add_bytecode(own)
     _add_path(environment, shared / "environment" / "bin")
+
+
+def add_dependencies(bin_directory, extra=None):
+    """Link what edge_tvbo, or one of its extras, depends on into an environment."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = project["optional-dependencies"][extra] if extra else project["dependencies"]
+    found = {}
+    for each in named:
+        _find_files(Requirement(each), found)
+    for name, path in found.items():
+        (_packages(bin_directory) / name).symlink_to(path)
 
 
 def variables(*places):
@@ -112,6 +135,28 @@ def _add_program(bin_directory, name, module):
     script = bin_directory / name
     script.write_text(f'#!/bin/sh\nexec {bin_directory / "python"} -m {module} "$@"\n')
     script.chmod(0o755)
+
+
+def _program_that_made_it(directory):
+    """Return a directory with a `python3` whose `-m venv venv` has been done."""
+    directory.mkdir()
+    program = directory / "python3"
+    program.write_text('#!/bin/sh\n[ "$*" = "-m venv venv" ]\n')
+    program.chmod(0o755)
+    return directory
+
+
+def _find_files(requirement, found):
+    """Add the top-level files of a requirement, and of what it requires, to `found`."""
+    installed = distribution(requirement.name)
+    names = {each.parts[0] for each in installed.files} - {"..", "__pycache__"}
+    if names <= found.keys():
+        return
+    found.update({each: installed.locate_file(each) for each in names})
+    for each in map(Requirement, installed.requires or ()):
+        extras = requirement.extras or {""}
+        if not each.marker or any(each.marker.evaluate({"extra": extra}) for extra in extras):
+            _find_files(each, found)
 
 
 def _packages(bin_directory):

@@ -228,14 +228,14 @@ def test_the_wheel_alone_decides_on_a_real_broker_and_logs_the_compile_time(read
 
 @pytest.mark.acceptance(1)
 @pytest.mark.broker
-def test_a_fresh_installation_shows_decisions_with_reasons(fresh, tmp_path):
-    """Nothing is configured or compiled; `test_demo` checks the report."""
-    environment = variables(NUMBA_CACHE_DIR=str(tmp_path / "cold"))
+def test_a_fresh_installation_shows_decisions_with_reasons(ready, tmp_path):
+    """Nothing is configured, and not all is compiled; `test_demo` checks the report."""
+    assert remove("acquisition.", cached(ready))
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    command, said = [str(fresh / "edge-tvbo"), "demo"], []
+    command, said = [str(ready / "edge-tvbo"), "demo"], []
     with ExitStack() as stack:
         demo = stack.enter_context(
-            subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes)
+            subprocess.Popen(command, cwd=tmp_path, env=variables(), **pipes)
         )
         stack.callback(demo.send_signal, signal.SIGINT)
         for line in demo.stdout:

@@ -5,8 +5,8 @@ environment of its own, in which nothing is installed but what the README instal
 needs more has to install it.
 
 pip finds the dependencies already installed: they are links to the packages of the tests. What is
-no dependency, pip would install from its index. tests/deploy/test_install.py lets `python3 -m venv`
-make an environment with pip, and lets pip install all dependencies from wheels of its index.
+no dependency, pip would install from its index. tests/deploy/test_install.py lets pip install all
+dependencies from wheels of its index.
 """
 
 import os
@@ -42,10 +42,10 @@ def install(shared):
         if is_missing:
             for each in SOURCES:
                 _copy(ROOT / each, checkout / each)
-            environment_with_pip(checkout / "venv")
+            make_environment, rest = install_commands().split(" && ", 1)
+            called("bash", "-ec", make_environment, cwd=checkout)
             add_dependencies(checkout / "venv" / "bin")
-            made = _program_that_made_it(shared / "programs")
-            called("bash", "-ec", install_commands(), cwd=checkout, places=[made])
+            called("bash", "-ec", rest, cwd=checkout)
             add_bytecode(checkout / "venv" / "bin")
             add_compiled_kernels(checkout / "venv" / "bin")
             called("venv/bin/edge-tvbo", "precompile", cwd=checkout)  # those that were missing
@@ -135,15 +135,6 @@ def _add_program(bin_directory, name, module):
     script = bin_directory / name
     script.write_text(f'#!/bin/sh\nexec {bin_directory / "python"} -m {module} "$@"\n')
     script.chmod(0o755)
-
-
-def _program_that_made_it(directory):
-    """Return a directory with a `python3` whose `-m venv venv` has been done."""
-    directory.mkdir()
-    program = directory / "python3"
-    program.write_text('#!/bin/sh\n[ "$*" = "-m venv venv" ]\n')
-    program.chmod(0o755)
-    return directory
 
 
 def _find_files(requirement, found):

@@ -937,6 +937,18 @@ def test_time_of_another_day_has_its_date(run, set_time_zone):
     assert run("draw", f"m.moment('nonsense', {replay})") == "–"
 
 
+def test_times_are_those_of_another_zone_after_a_journey(run, set_time_zone):
+    """In January, both zones have the same time; in July, only Berlin has summer time."""
+    january, july = (
+        f'm.moment("2026-{month}-09T23:30:00Z", {{ live: true, now: "2026-11-28T12:00:00Z" }})'
+        for month in ("01", "07")
+    )
+    set_time_zone("Europe/Berlin")
+    assert run("draw", f"[{january}, {july}]") == ["10 Jan 2026, 00:30", "10 Jul, 01:30"]
+    set_time_zone("Africa/Lagos")
+    assert run("draw", f"[{january}, {july}]") == ["10 Jan 2026, 00:30", "10 Jul, 00:30"]
+
+
 @pytest.mark.parametrize("mean, std", [(0.4, 0.3), (0.1, 0.8), (-0.3, 1.2)])
 def test_quantiles_on_a_log_scale_are_those_of_the_model(run, mean, std):
     """The last two standard deviations reach below 0, where they are cut off."""

@@ -110,23 +110,26 @@ export function clock(time, utc, seconds = false) {
 
 const formats = new Map();
 
-// A time or a date as text, in UTC or by this browser's clock. A format is stored, because to create it takes much longer than to use it,
-// with the offset of its zone: the zone changes when a phone travels.
-export function formatted(at, options, utc) {
-  const key = JSON.stringify([options, utc ? "UTC" : new Date(at).getTimezoneOffset()]);
-  if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat("en-GB", { ...options, ...(utc ? { timeZone: "UTC" } : {}) }));
-  return formats.get(key).format(at);
+// A time or a date as text, in UTC or by this browser's clock. A format is stored, because to create it takes much longer than to use it.
+// It is always one of UTC, because the zone of the browser changes when a phone travels.
+export function formatted(time, options, utc) {
+  const key = JSON.stringify(options);
+  if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat("en-GB", { ...options, timeZone: "UTC" }));
+  return formats.get(key).format(shown(time, utc));
 }
 
+// The time whose hours and minutes in UTC are those that a clock shows at `time`, in UTC or by this browser's clock; ms since 1970.
+const shown = (time, utc) => Number(new Date(time)) - (utc ? 0 : new Date(time).getTimezoneOffset() * 60000);
+
 // The number of the day of a time, in UTC or by this browser's clock.
-export const dayOf = (time, utc) => Math.floor((Number(new Date(time)) - (utc ? 0 : new Date(time).getTimezoneOffset() * 60000)) / 86400e3);
+export const dayOf = (time, utc) => Math.floor(shown(time, utc) / 86400e3);
 
 // A time with its date, unless it is on the day that is shown: today or, in a replay, the recorded day.
 export function moment(time, { live, now }, seconds = false) {
   const days = dayOf(now, !live) - dayOf(time, !live);
   if (!days || Number.isNaN(days)) return clock(time, !live, seconds);
   const format = { day: "numeric", month: "short", ...(Math.abs(days) > 300 ? { year: "numeric" } : {}) };
-  return `${formatted(new Date(time), format, !live)}, ${clock(time, !live, seconds)}`;
+  return `${formatted(time, format, !live)}, ${clock(time, !live, seconds)}`;
 }
 
 // --- colours: viridis, perceptually uniform and suitable for all kinds of colour vision --------------

@@ -51,6 +51,13 @@ return texts.filter(e => {
 }).map(e => e.textContent);
 """
 
+# Pictures that are drawn for another width than that of their box, which scales them.
+SCALED_PICTURES = """
+return ["plan-box", "course-box", "timeline-box"].map(id => document.getElementById(id))
+    .map(e => [e.id, e.clientWidth, e.querySelector("svg").viewBox.baseVal.width])
+    .filter(([, available, drawn]) => drawn !== available);
+"""
+
 
 @pytest.fixture
 def stack():
@@ -67,6 +74,7 @@ def check_appearances(page, axe, name):
     """
     for appearance in page.appearances():
         assert layout_problems(page, int(appearance.split("-")[0])) == {}, appearance
+        assert page.script(SCALED_PICTURES) == [], appearance
         assert page.script(STRUCK_NAMES) == [], appearance
         found = colour_violations if appearance.endswith("-dark") else violations
         assert found(page, axe) == [], appearance

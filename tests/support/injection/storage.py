@@ -9,6 +9,7 @@ that moment leaves, the call works again, and both the copy and the directory ar
 
 import json
 import logging
+import os
 import shutil
 import sys
 import tempfile
@@ -100,13 +101,24 @@ class Scenario:
         """Close all files."""
 
 
+def content_of(path):
+    """Return the name and content of a file, and when it was modified if it is a mark of a time.
+
+    A mark is an empty file; see `FileStore.mark_unsaved`.
+    """
+    content = path.read_bytes()
+    return path.name, content, None if content else path.stat().st_mtime_ns
+
+
 @cache  # many faults leave the same files
 def next_numbers(files, now):
     """Return the numbers of the intervals that the next process begins, which finds `files`."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         directory = Path(name).resolve()
-        for path, content in files:
+        for path, content, modified in files:
             (directory / path).write_bytes(content)
+            if modified is not None:
+                os.utime(directory / path, ns=(modified, modified))
         return frozenset(Daemon(Time(now), NotedStore(directory)).run(2))
 
 
@@ -126,7 +138,7 @@ class CheckpointScenario(Scenario):
             yield "the newest checkpoint is neither the last stored nor one tried after it"
         for content in generations:
             decode(content)
-        files = frozenset((each.name, each.read_bytes()) for each in directory.iterdir())
+        files = frozenset(map(content_of, directory.iterdir()))
         if next_numbers(files, self.clock.now) & set(self.numbers) and stored:
             yield "an interval number is used twice"
 

@@ -1,5 +1,6 @@
 """The daemon as a whole, in this process and without a broker: its start, and a refused reload."""
 
+import gc
 import logging
 import shutil
 import sqlite3
@@ -29,6 +30,7 @@ from edge_tvbo.daemon.build_discovery import discovery_message
 from edge_tvbo.daemon.checkpoint_document import decode
 from edge_tvbo.daemon.clock import LiveClock
 from edge_tvbo.daemon.log_format import RepeatFilter
+from edge_tvbo.daemon.memory import collection_after_start
 from edge_tvbo.daemon.reload import reload
 from edge_tvbo.errors import SettingErrors, StateInUse
 from edge_tvbo.messages.documents import Notice
@@ -103,6 +105,16 @@ def test_both_checkpoints_reserve_numbers_after_a_step_of_the_clock_during_the_s
         final = [decode(data).final for _, data in store.generations()]
         daemon.stop()
     assert final == [False, False]
+
+
+def test_the_daemon_collects_garbage_once_it_has_started(settings):
+    """Otherwise, its memory would grow until it ends."""
+    with collection_after_start():
+        daemon = build_daemon(settings(), make_surroundings())
+        daemon.start()
+        collects = gc.isenabled()
+        daemon.stop()
+    assert collects
 
 
 def test_a_start_after_a_kill_builds_the_matrices_of_a_field_only_once(settings, monkeypatch):

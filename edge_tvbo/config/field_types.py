@@ -20,7 +20,8 @@ _UNIT_WORDS = {
     "": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s",
     "m": "min", "mins": "min", "minute": "min", "minutes": "min",
     "hr": "h", "hrs": "h", "hour": "h", "hours": "h", "day": "d", "days": "d",
-    "msec": "ms", "millisecond": "ms", "milliseconds": "ms",
+    "msec": "ms", "millis": "ms", "millisecond": "ms", "milliseconds": "ms",
+    "month": "", "months": "",  # no units; else, they would be nearest to "minutes"
 }  # fmt: skip
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(ms|s|min|h|d)")
 _CLOCK = "([01][0-9]|2[0-3]):([0-5][0-9])"
@@ -99,8 +100,10 @@ def duration_text(value: float) -> str:
 def _duration_hint(text: str) -> str:
     """Return a hint with the duration that the invalid `text` probably means; "" if unknown.
 
-    >>> _duration_hint("5 minuts"), _duration_hint("1,5 hours"), _duration_hint("soon")
-    ('did you mean "5min"?', 'did you mean "1.5h"?', '')
+    >>> _duration_hint("5 minuts"), _duration_hint("1,5 hours"), _duration_hint("5 milis")
+    ('did you mean "5min"?', 'did you mean "1.5h"?', 'did you mean "5ms"?')
+    >>> _duration_hint("2 months"), _duration_hint("soon")
+    ('', '')
     """
     text = text.strip()
     unit = text.lstrip("0123456789.,")

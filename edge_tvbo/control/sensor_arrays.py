@@ -31,8 +31,9 @@ class _Attribute(NamedTuple):
 def arrays_of(prefix: str, sensors: Sequence[Any]) -> dict[str, NDArray[Any]]:
     """Return a dict of arrays, one for each attribute of the M dataclass objects in `sensors`.
 
-    The dataclass has at least two attributes. The first axis of each array has the length M. Each
-    key is `prefix` and the attribute's name.
+    The dataclass has at least two attributes, and the lists of an attribute all have the same
+    length. The first axis of each array has the length M. Each key is `prefix` and the attribute's
+    name.
     """
     kind: Any = type(sensors[0])
     row, attributes = _attributes(kind)

@@ -4,10 +4,12 @@ import numpy as np
 
 
 def assert_close(actual, expected, rtol=1e-7, atol=0.0):
-    """Check as `assert_allclose`, which explains the difference if there is one."""
+    """Check arrays of floats as `assert_allclose`, which explains the difference if there is one."""
     if actual.shape != expected.shape or not _is_close(actual, expected, rtol, atol):
         np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol)
 
 
 def _is_close(actual, expected, rtol, atol):
-    return bool((abs(actual - expected) <= atol + rtol * abs(expected)).all())
+    difference = abs(actual - expected)
+    is_close = difference <= atol + rtol * abs(expected)
+    return bool((is_close & (difference < np.inf)).all())  # inf <= inf, if inf is expected

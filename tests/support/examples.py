@@ -20,6 +20,6 @@ def naming(case):
     """Add the case to the traceback of an error, if several cases share an example."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:  # such as that of `pytest.raises`
         error.add_note(f"case: {case}")
         raise

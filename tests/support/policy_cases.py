@@ -5,7 +5,6 @@ of an interval; before each step the policy selects, as a controller would have 
 """
 
 from collections import defaultdict
-from functools import cache
 
 import numpy as np
 import pytest
@@ -87,7 +86,6 @@ def fully_correlated(M, noise_variance=0.05):
     return field_of(np.ones((M, M)), noise_variance, positions=0 * FAR_APART)
 
 
-@cache
 def with_structure(field, *, trained):
     """Return the field with a structure; a trained one has a course, the same for all sensors."""
     structure = prior_structure(field.kernel, DAY / 24)

@@ -107,7 +107,8 @@ def _duration_hint(text: str) -> str:
     """
     text = text.strip()
     unit = text.lstrip("0123456789.,")
-    number, unit = text.removesuffix(unit).replace(",", "."), unit.strip().lower()
+    number, unit = text.removesuffix(unit), unit.strip().lower()
+    number = re.sub(r",([0-9]{1,2})$", r".\1", number)  # three digits may be thousands
     if unit not in _UNITS:
         unit = _UNIT_WORDS.get(nearest(unit, _UNIT_WORDS) or unit, unit)
     guess = number + unit

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def assert_close(actual, expected, rtol=1e-7, atol=0.0):
-    """Check arrays of floats as `assert_allclose`, which explains the difference if there is one."""
+    """Check arrays of floats as `assert_allclose` does, which explains a difference."""
     if actual.shape != expected.shape or not _is_close(actual, expected, rtol, atol):
         np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol)
 

@@ -140,6 +140,8 @@ def _add_program(bin_directory, name, module):
 def _find_files(requirement, found):
     """Add the top-level files of a requirement, and of what it requires, to `found`."""
     installed = distribution(requirement.name)
+    # otherwise pip would write another version through the link
+    assert requirement.specifier.contains(installed.version, prereleases=True), requirement
     names = {each.parts[0] for each in installed.files} - {"..", "__pycache__"}
     if names <= found.keys():
         return

@@ -34,11 +34,11 @@ export function redraw(element, signature, draw) {
 
 const MIN_WIDTH = 280; // px of a picture
 
-// The width of the box of a picture, in px; `changed` is called when it differs. A box is measured before the page is changed: after
-// a change, the browser would lay out the whole page for each measurement.
+// The width of the box of a picture, in px; `changed` is called when the box has another size. A box is measured before the page is
+// changed: after a change, the browser would lay out the whole page for each measurement.
 export class BoxWidth {
   constructor(box, changed) {
-    Object.assign(this, { box });
+    this.box = box;
     this.measure();
     new ResizeObserver(() => { this.measure(); changed(); }).observe(box);
   }

@@ -89,6 +89,14 @@ def test_the_make_targets_of_a_page_exist(page):
     assert [name for name in makes(TEXTS[page]) if name not in targets] == []
 
 
+def test_make_chooses_a_python_that_can_make_environments():
+    show = ["--eval=chosen:;@echo $(PYTHON)", "chosen"]
+    chosen = subprocess.run(["make", "-s", *show], cwd=ROOT, capture_output=True, text=True)
+    code = "import ensurepip, sys; assert sys.version_info >= (3, 11)"
+
+    subprocess.run([chosen.stdout.strip(), "-c", code], check=True)
+
+
 def test_ci_runs_make_test_and_nothing_else():
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
 

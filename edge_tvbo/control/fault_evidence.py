@@ -5,12 +5,13 @@ from math import copysign, exp, expm1, pi, sqrt
 
 import msgspec
 
-from edge_tvbo.control.fault_statistics import FaultStatistics
+from edge_tvbo.control.fault_statistics import MAX_REPEAT_CHANCE, FaultStatistics
 
 MIN_DRIFT_S = 6 * 3600.0  # longer than the sun or an oven heats a sensor
 SPIKE_STDS = 4.0
 MAX_LAST_Z = 2.0 * SPIKE_STDS  # so that a jump is one change, not also the decline after it
 MIN_REPEATS = 4  # a stuck sensor has repeated its reading at least this often
+MIN_CHANGES = 1.0 - MAX_REPEAT_CHANCE  # share; with fewer changes, the evidence is overestimated
 UNIT_EVIDENCE = 2.0  # nats for each reading in another unit; one reading is not enough
 MAX_SQUARE = 25.0  # larger squares of standardised errors are reduced to this value
 FITTING_STDS = 3.0  # largest standardised error of a reading that agrees in another unit
@@ -53,6 +54,7 @@ class FaultEvidence:
     repeats: int = 0  # how often in a row the last reading was repeated
     stuck: float = 0.0
     changes_before: float = 0.0  # `changes` of the statistics at the first repetition
+    readings_before: float = 0.0  # `readings` of the statistics at the first repetition
     drift: list[float] = field(default_factory=lambda: [0.0, 0.0])  # upwards, downwards
     drift_since: list[float] = field(default_factory=lambda: [0.0, 0.0])  # s since 1970
     drift_count: list[int] = field(default_factory=lambda: [0, 0])
@@ -99,7 +101,7 @@ class FaultEvidence:
             return False
         usual.add_repetition(self.repeats)
         if self.repeats == 0:
-            self.changes_before = usual.changes
+            self.changes_before, self.readings_before = usual.changes, usual.readings
         self.repeats += 1
         self.stuck = self._repetition_evidence(z, prediction, usual)
         enough = self.repeats >= MIN_REPEATS and self.stuck >= threshold
@@ -108,17 +110,26 @@ class FaultEvidence:
     def may_be_stuck(self, usual: FaultStatistics, threshold: float) -> bool:
         """Return whether the sensor is probably stuck.
 
-        The evidence must be at least half of `threshold`, and the reading of another sensor must
-        have changed since the first repetition.
+        The evidence must be at least half of `threshold`, and the readings of the other sensors
+        must have changed since the first repetition.
         """
-        return self.stuck >= threshold / 2 and usual.changes > self.changes_before
+        return self.stuck >= threshold / 2 and self._others_change(usual)
 
     def wants_comparison(self, usual: FaultStatistics, threshold: float) -> bool:
         """Return whether another sensor should be read to check whether this sensor is stuck.
 
         If the reading of the other sensor has changed, this sensor is probably stuck.
         """
-        return threshold / 2 <= self.stuck < threshold and self.changes_before >= usual.changes
+        return threshold / 2 <= self.stuck < threshold and not self._others_change(usual)
+
+    def _others_change(self, usual: FaultStatistics) -> bool:
+        """Return whether the readings of the other sensors have changed since the first repetition.
+
+        More than the share `MIN_CHANGES` of them must have changed: in a field that hardly changes,
+        a sensor that never changes is usual.
+        """
+        others = usual.readings - self.readings_before - (self.repeats - 1)
+        return usual.changes - self.changes_before > MIN_CHANGES * max(0.0, others)
 
     def _repetition_evidence(
         self, z: float, prediction: PredictedReading, usual: FaultStatistics

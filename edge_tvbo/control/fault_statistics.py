@@ -59,6 +59,11 @@ class FaultStatistics:
         self.resolution = self.changes = 0.0
         self.lowest = self.highest = center
 
+    @property
+    def readings(self) -> float:
+        """Number of readings that differ from the previous reading or repeat it, with a prior."""
+        return self._first_tries + self._next_tries
+
     def add_change(self, size: float, repeats: int) -> None:
         """Count a change by `size` that ended `repeats` repetitions of a sensor's reading."""
         self._add_try(repeats)

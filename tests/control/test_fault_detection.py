@@ -200,6 +200,25 @@ def test_field_that_stands_still_has_no_stuck_sensor(mode):
     assert feed(detector, steps) == []
 
 
+def after_days_of_equal_readings(value):
+    """Return the events after four days of equal readings of all sensors, from value(n, arm, e)."""
+    generator, detector, rounds = np.random.default_rng(16), detector_of(), 4 * 144
+    feed(detector, [(t, t % M, 0.0) for t in range(rounds * M)])
+    steps = [(t, t % M, float(generator.standard_normal())) for t in range(60 * M)]
+    events = feed(detector, steps, lambda t, arm, e: value(t // M, arm, e), rounds * M)
+    return [(n // M - rounds, arm, event) for n, arm, event in events]
+
+
+def test_one_jump_in_a_field_that_stands_still_shows_no_stuck_sensor():
+    assert after_days_of_equal_readings(lambda n, arm, e: 20.0 + 2.0 * (arm == 2)) == []
+
+
+def test_a_sensor_that_still_repeats_its_reading_when_all_others_change_is_stuck():
+    found = after_days_of_equal_readings(lambda n, arm, e: 20.0 + e * (arm != 2))
+    assert found[0][1:] == (2, "stuck")
+    assert found[0][0] < 20
+
+
 @given(seeds)
 def test_sensors_with_steps_of_half_a_degree_are_not_stuck(seed):
     generator, detector = np.random.default_rng(seed), detector_of()
@@ -319,7 +338,7 @@ def test_a_faulty_sensor_waits_as_long_after_a_change_of_the_interval(ratio, lef
     assert detector.retry_interval(1) == begun + 1 + left
 
 
-@pytest.mark.parametrize("part", ["fault_error", "fault_line"])
+@pytest.mark.parametrize("part", ["fault_error", "fault_line", "fault_readings_before"])
 def test_snapshot_of_an_older_version_that_lacks_a_part_is_restored(part):
     detector = detector_of()
     feed(detector, readings(np.random.default_rng(9), 50))
@@ -329,7 +348,7 @@ def test_snapshot_of_an_older_version_that_lacks_a_part_is_restored(part):
     other.restore(state)
     restored = other.snapshot()
     assert all(np.array_equal(array, restored[name]) for name, array in state.items())
-    assert not restored[f"{part}_squares"].any()
+    assert not any(array.any() for name, array in restored.items() if name not in state)
     feed(other, readings(np.random.default_rng(10), 50), begin=50)
 
 

@@ -22,7 +22,7 @@ from edge_tvbo.messages.commands import Activate, Command, Ending, Notify, Publi
 from edge_tvbo.messages.documents import Decision, Reason
 from edge_tvbo.messages.events import DeadlineElapsed, Event, IntervalElapsed, Reading
 from edge_tvbo.policy.base import Policy
-from edge_tvbo.simulation.calibration import field_of, predicted_reading
+from edge_tvbo.simulation.calibration import field_of, reading_predictor
 from edge_tvbo.simulation.recording import Recording
 from edge_tvbo.simulation.row_range import (
     DAY,
@@ -102,7 +102,7 @@ class ReplayRecorder:
         self.missed = 0
         self.faulty: dict[str, None] = {}  # sensors in the order in which they were excluded
         self._best_selected = ""  # the best of the sensors that were selected in the interval
-        self._policy = policy
+        self._field, self._predict = field_of(policy), reading_predictor(policy)
         self._predicted = (nan, nan)  # predicted mean and sd of its reply, in model units
 
     def record(self, command: Command) -> None:
@@ -124,7 +124,7 @@ class ReplayRecorder:
             regret = max(0.0, self._best[step] - self._values[step, arm])
             if not decision.earlier or regret < self.regret[step]:
                 self._best_selected = decision.sensor
-                self._predicted = predicted_reading(self._policy, arm)
+                self._predicted = self._predict(arm)
                 self.picks[step] = -1 if decision.reason is Reason.SAVED else arm
                 self.regret[step] = regret
                 columns["mean"][step], columns["std"][step] = decision.mean, decision.std
@@ -156,7 +156,7 @@ class ReplayRecorder:
         if value is None:
             return nan
         mean, std = self._predicted
-        return (field_of(self._policy).to_model(value) - mean) / std
+        return (self._field.to_model(value) - mean) / std
 
     def digest(self) -> str:
         """Return a hash of all decisions of the replay, and of how each activation ended.

@@ -58,7 +58,9 @@ class Sigmoid(FittableModel, frozen=True):
 
         d(t, t') = s(t) s(t') + (1 - s(t)) (1 - s(t')), where s is the share of the new field.
         """
-        return np.asarray(np.stack(self._shares(s), axis=1) @ np.stack(self._shares(t)))
+        shares = self._shares(s)
+        shares_t = shares if t is s else self._shares(t)
+        return np.asarray(np.stack(shares, axis=1) @ np.stack(shares_t))
 
     def variance(self, t: Array) -> Array:
         """Return the TTV sigmoid's variance s(t)² + (1 - s(t))² at times `t`, (m,).
@@ -84,10 +86,10 @@ class Sigmoid(FittableModel, frozen=True):
 
         The source is [M24] eq. 9.2.
         """
-        (old, new), (old_t, new_t) = self._shares(s), self._shares(t)
-        lean, lean_t = new - old, new_t - old_t  # 2 s - 1
-        left = np.stack([self._share_slopes(s), np.stack([lean, lean])], axis=2)  # (2, n, 2)
-        right = np.stack([np.stack([lean_t, lean_t]), self._share_slopes(t)], axis=1)  # (2, 2, m)
+        slopes, leans = self._slopes_and_leans(s)
+        slopes_t, leans_t = (slopes, leans) if t is s else self._slopes_and_leans(t)
+        left = np.stack([slopes, leans], axis=2)  # (2, n, 2)
+        right = np.stack([leans_t, slopes_t], axis=1)  # (2, 2, m)
         return np.asarray(left @ right)
 
     def coordinates(self) -> Array:
@@ -128,6 +130,11 @@ class Sigmoid(FittableModel, frozen=True):
         greater, less = 1.0 / (1.0 + e), e / (1.0 + e)
         late = x >= 0.0
         return np.where(late, less, greater), np.where(late, greater, less)
+
+    def _slopes_and_leans(self, t: Array) -> tuple[Array, Array]:
+        """Return the sigmoid's derivatives at `t`, and 2 s - 1 once for each of them, (2, m)."""
+        old, new = self._shares(t)
+        return self._share_slopes(t), np.stack([new - old, new - old])
 
     def _share_slopes(self, t: Array) -> Array:
         """Return the derivatives of the sigmoid, ds/dτ and ds/dρ at `t`, (2, m), [M24] eq. 9.2.

@@ -72,6 +72,7 @@ class RegressionPosterior(CandidatesMixin):
         self._time = 0.0  # in intervals; not always whole
         self.observations = 0
         self._factor: _Factor | None = None  # None while it has to be recomputed
+        self._present: tuple[Array, float] | None = None  # see `_temporal_part`; None if outdated
         self._prediction: tuple[Array, Array] | None = None  # mean, variance; None if outdated
 
     def at(self, arm: Arm) -> Prediction:
@@ -108,7 +109,7 @@ class RegressionPosterior(CandidatesMixin):
     def advance_by(self, dt: float) -> None:
         """Advance the regression posterior by `dt` intervals, a number above 0."""
         self._time += dt
-        self._prediction = None
+        self._present = self._prediction = None
         if self._gamma < 1.0:
             self._factor = None
 
@@ -178,7 +179,7 @@ class RegressionPosterior(CandidatesMixin):
 
     def _invalidate(self) -> None:
         """Mark the regression and its predictions as out of date; the next use recomputes them."""
-        self._factor = self._prediction = None
+        self._factor = self._present = self._prediction = None
 
     def _candidate_prediction(self) -> tuple[Array, Array]:
         """Return the regression posterior's mean and variance of every candidate, both (M,)."""
@@ -188,10 +189,20 @@ class RegressionPosterior(CandidatesMixin):
 
     def _predict(self, P: Array) -> tuple[Array, Array]:
         """Return the regression posterior's mean and variance at places P (p, d), both (p,)."""
-        factor, now = self._current_factor(), np.array([self._time])
-        k = self._space.covariance(factor.places, P) * self._temporal.kernel(factor.times, now)
-        prior = self._space.variance(P) * float(self._temporal.variance(now)[0])
-        return factor.regression.predict(k, prior)
+        factor, (decay, variance) = self._current_factor(), self._temporal_part()
+        k = self._space.covariance(factor.places, P) * decay
+        return factor.regression.predict(k, self._space.variance(P) * variance)
+
+    def _temporal_part(self) -> tuple[Array, float]:
+        """Return the temporal covariances (n, 1) of the readings with now, and now's variance.
+
+        A search in a box predicts many places in the same interval.
+        """
+        if self._present is None:
+            now = np.array([self._time])
+            decay = self._temporal.kernel(self._times[: self.observations], now)
+            self._present = decay, float(self._temporal.variance(now)[0])
+        return self._present
 
     def _current_factor(self) -> "_Factor":
         if self._factor is not None:

@@ -403,7 +403,7 @@ def test_training_is_a_replay_of_the_rows(off):
         again._refresh()
         for arm, rest in enumerate(used[t]):
             again.variation.scale = 100.0  # so that no reading counts as far away
-            again.observe(arm, float(again._course()[arm] + rest))
+            again.observe(arm, float(again._course[arm] + rest))
         again.advance()
     again.set_time(len(readings) * HOUR)
     np.testing.assert_allclose(again._state, trained._state, atol=1e-6)

@@ -75,10 +75,14 @@ class StructuralPosterior(FiniteArmsMixin):
         self._table = component_table(self._model.components, harmonics_for(M) or 0)
         self._noise = self._model.components.noise_variance
         self._spread = self._model.spread
+        self._squared_spread = self._spread**2
         self._mean_course: Array = self._model.course.mean(axis=0)
         self._retain = self._table.retain(self._model.interval)
         n = len(self._table.kind)
         self._load = np.zeros(n)
+        self._prior_variance = 0.0  # of a value with the spread 1 and the scale 1, now
+        self._bin = 0  # the part of the season that contains the current time
+        self._course = self._mean_course  # of each sensor now
         self._state = np.zeros(n * M)
         self._covariance = make_covariance(self._model, self._table)
         self.variation = VariationLearner(self._model)
@@ -142,33 +146,32 @@ class StructuralPosterior(FiniteArmsMixin):
         The standard deviation measures how far the value is from the course of `arm`, at the
         current phase of the season.
         """
-        loads, table = self._load**2, self._table
-        scale = self.variation.scale
-        return float(self._spread[arm]) * sqrt(scale * float(loads @ table.variance))
+        return float(self._spread[arm]) * sqrt(self.variation.scale * self._prior_variance)
 
     def observe(self, arm: int, y: float) -> None:
         """Update the structural posterior with a reading `y` of `arm`, in model units."""
-        total = float(self.variance[arm]) + self._noise_of(arm)
+        noise = self._noise_of(arm)
+        total = float(self.variance[arm]) + noise
         square = self._condition(arm, y)
         far = sqrt(square)
         loss = square if far <= MAX_ERROR_STDS else MAX_ERROR_STDS * (2.0 * far - MAX_ERROR_STDS)
         self.log_density = -0.5 * (log(2.0 * pi * total) + loss)
-        unknown = total / (self.prior_std(arm) ** 2 + self._noise_of(arm))
-        self.variation.learn_scale(self._bin(), min(square, MAX_ERROR_STDS**2), unknown)
+        unknown = total / (self.prior_std(arm) ** 2 + noise)
+        self.variation.learn_scale(self._bin, min(square, MAX_ERROR_STDS**2), unknown)
         self.variation.learn_interval(far)
-        self._refresh()
+        self._compute_moments()
 
     def hallucinate(self, arm: int, y: float) -> None:
         """Update the structural state as if `arm` had replied y; learn no variation from y."""
         self._condition(arm, y)
-        self._refresh()
+        self._compute_moments()
 
     def _condition(self, arm: int, y: float) -> float:
         """Update the structural state with a reading.
 
         Return the squared standardised error of the reading.
         """
-        shifted = (y - float(self._course()[arm])) / float(self._spread[arm])
+        shifted = (y - float(self._course[arm])) / float(self._spread[arm])
         self.observations += 1
         return self._covariance.condition(
             self._state, self._load, arm, shifted, self._noise, self.variation.scale
@@ -307,28 +310,27 @@ class StructuralPosterior(FiniteArmsMixin):
         """Return the phase of the structural posterior's season; -1 without a season or a time."""
         return self._clock.phase(self._model.season_period)
 
-    def _bin(self) -> int:
-        """Return the index of the part of the season that contains the current time."""
-        return part_of(self._phase(), LIVELINESS_BINS)
-
-    def _course(self) -> Array:
-        """Return each sensor's course now, (M,); the mean of the course if no time is known."""
-        course, phase = self._model.course, self._clock.phase(self._model.period)
-        if phase < 0.0:
-            return self._mean_course
-        row: Array = course[part_of(phase, len(course))]
-        return row
-
     def _refresh(self) -> None:
-        """Compute the structural posterior's `mean` and `variance` of the current interval."""
-        phase = self._phase()
-        liveliness = float(self.variation.liveliness[self._bin()]) if phase >= 0.0 else 1.0
-        table = self._table
+        """Compute what depends on the structural posterior's time or liveliness, and the moments.
+
+        If no time is known, the mean of the course is used.
+        """
+        phase, table, course = self._phase(), self._table, self._model.course
+        self._bin = part_of(phase, LIVELINESS_BINS)
+        liveliness = float(self.variation.liveliness[self._bin]) if phase >= 0.0 else 1.0
         structural.loadings(table.harmonic, table.kind, phase, liveliness, self._load)
+        self._prior_variance = float(self._load**2 @ table.variance)
+        of_course = self._clock.phase(self._model.period)
+        row = part_of(of_course, len(course))
+        self._course = course[row] if of_course >= 0.0 else self._mean_course
+        self._compute_moments()
+
+    def _compute_moments(self) -> None:
+        """Compute the structural posterior's `mean` and `variance` of the current interval."""
         self._covariance.moments(self._state, self._load, self.mean, self.variance)
         self.mean *= self._spread
-        self.mean += self._course()
-        self.variance *= self.variation.scale * self._spread**2
+        self.mean += self._course
+        self.variance *= self.variation.scale * self._squared_spread
 
     def _load_training(self) -> None:
         """Load the structural state at the end of the training rows, if the model contains one."""

@@ -64,7 +64,7 @@ snapshot was made:
   measured at the time of the snapshot.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -401,6 +401,14 @@ class Controller:
         """Return each sensor's last reading that the controller accepted, by the sensor's id."""
         sensors = self._state.sensors
         return {sensors[arm]: reading for arm, reading in self._state.filter.last_readings()}
+
+    def last_received(self) -> tuple[Sequence[float], Sequence[float]]:
+        """Return the value and the arrival time of each sensor's last accepted reading.
+
+        The values are in the field's unit, and the times in s since 1970. For a sensor without
+        readings, the value is NaN and the time is -inf.
+        """
+        return self._state.filter.values, self._state.filter.received
 
     # --- snapshots and restarts -----------------------------------------------------------------
 

@@ -318,7 +318,7 @@ class FaultDetector:
 
         The errors are modelled as an autoregression with the mean autocorrelation of all sensors.
         """
-        total = float(self._autocorrelations.sum())  # `mean` would take twice as long
+        total = float(np.add.reduce(self._autocorrelations))  # in less time than `sum` or `mean`
         rho = max(0.0, total / len(self._autocorrelations))
         return (1.0 - rho) / (1.0 + rho)
 

@@ -243,22 +243,21 @@ class Loop:
         began = time.perf_counter()
         commands = self._controllers[field].handle(event)
         seconds = time.perf_counter() - began
+        accepted = event if isinstance(event, Reading) else None
         for command in commands:
             self._link.send(field, command)
         for command in commands:  # observers run after all commands are sent
             self._scheduler.note(field, command)
             for observe in self._observers:
                 observe(field, command)
-            if not isinstance(command, Reject):
+            if isinstance(command, Reject):
+                accepted = None
+            else:
                 self._changed[field] = None
-        if self._alert_changed(field) or isinstance(event, IntervalElapsed | LinkRestored):
+        if self._alert_changed(field) or isinstance(event, (IntervalElapsed, LinkRestored)):
             self._changed[field] = None
-        if (
-            self._on_reading
-            and isinstance(event, Reading)
-            and not any(isinstance(command, Reject) for command in commands)
-        ):
-            self._on_reading(field, event)
+        if accepted and self._on_reading:
+            self._on_reading(field, accepted)
         if self._on_event:
             self._on_event(field, event, seconds)
 

@@ -1,19 +1,17 @@
 """Posterior publisher: publishes the posterior after a decision, and when an activation ends."""
 
 from collections.abc import Callable, Mapping
-from math import nan
+from math import isfinite
 
 import numpy as np
 
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.quantities import field_decimals
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record
-from edge_tvbo.messages.documents import LastReading, PublishedPosterior
+from edge_tvbo.messages.documents import PublishedPosterior
 from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.messages.history import HistoryEntry
 from edge_tvbo.numerics.types import Array
-
-NEVER = LastReading(value=nan, received=nan)
 
 
 class PosteriorPublisher:
@@ -84,9 +82,8 @@ def posterior(
     field = controller.policy.field
     digits = field_decimals(field)
     mean, std = controller.policy.posterior()
-    known = controller.last_readings()
-    last = [known.get(sensor, NEVER) for sensor in field.sensors]
-    ages = at - np.array([each.received for each in last])
+    values, received = controller.last_received()
+    ages = at - np.array(received)
     return PublishedPosterior(
         interval=interval,
         at=rfc3339(at),
@@ -95,11 +92,11 @@ def posterior(
         sensors=field.sensors,
         mean=(field.to_unit(mean).round(digits) + 0.0).tolist(),  # no minus zero
         std=field.std_to_unit(mean, std).round(digits).tolist(),
-        last=_or_none(np.array([each.value for each in last]).round(digits)),
+        last=_or_none(np.array(values).round(digits)),
         age_s=_or_none(np.maximum(ages.round(1), 0.0) + 0.0),
     )
 
 
 def _or_none(values: Array) -> list[float | None]:
-    """Return the `values` of a posterior as a list, with None in place of NaN."""
-    return [None if value != value else value for value in values.tolist()]
+    """Return the `values` of a posterior as a list; None for a sensor without readings."""
+    return [value if isfinite(value) else None for value in values.tolist()]

@@ -6,6 +6,9 @@ over the sensors is q_k C_k with C_k = ρ_k J + (1 - ρ_k) B. J is the matrix of
 correlation of the sensors. The value of sensor i is Σ_k ℓ_k x_{k,i} with the loadings ℓ of the
 interval. The kernels here call no kernel of another file, because numba's cache does not notice
 changes in other files.
+
+Of the covariance P of the state, all kernels except `mirror` read and write only the lower
+triangle, because they take most of their time to move P through the memory.
 """
 
 from math import cos, log, pi, sin, sqrt
@@ -25,7 +28,7 @@ def moments(m: Array, P: Array, load: Array, mean: Array, variance: Array) -> No
     Parameters
     ----------
     m : float64[n M], P : float64[n M, n M]
-        Mean and covariance of the state.
+        Mean of the state, and the lower triangle of its covariance.
     load : float64[n]
         Loading of each component.
     mean, variance : float64[M]
@@ -39,8 +42,9 @@ def moments(m: Array, P: Array, load: Array, mean: Array, variance: Array) -> No
             mean[i] += load[a] * m[a * M + i]
         for b in range(load.shape[0]):
             both = load[a] * load[b]
+            row, column = max(a, b) * M, min(a, b) * M
             for i in range(M):
-                variance[i] += both * P[a * M + i, b * M + i]
+                variance[i] += both * P[row + i, column + i]
     for i in range(M):
         variance[i] = max(variance[i], 0.0)
 
@@ -77,16 +81,22 @@ def condition(
     -----
     A reading more than MAX_ERROR_STDS predictive standard deviations away from its prediction gets
     a larger noise variance, as in `model_bank.condition`.
+
+    g is the covariance of the state with the reading. An entry of P above the diagonal is equal to
+    the entry below it: the first loop adds these entries, and the second loop adds all others.
     """
     N = m.shape[0]
     n = load.shape[0]
     M = N // n
     g[:] = 0.0
     mean = 0.0
+    for j in range(arm + 1, N):
+        for a in range((j - arm + M - 1) // M):
+            g[j] += load[a] * P[j, a * M + arm]
     for a in range(n):
         row = a * M + arm
         mean += load[a] * m[row]
-        for j in range(N):
+        for j in range(row + 1):
             g[j] += load[a] * P[row, j]
     total = noise_variance
     for a in range(n):
@@ -102,7 +112,7 @@ def condition(
     for j in range(N):
         gj = g[j]
         m[j] += gj * error * root
-        for k in range(N):
+        for k in range(j + 1):
             P[j, k] -= gj * g[k]
     return far
 
@@ -128,14 +138,22 @@ def evolve(m: Array, P: Array, retain: Array, inject: Array, common: Array, B: A
         for i in range(M):
             row = a * M + i
             m[row] *= retain[a]
-            for b in range(n):
+            for b in range(a + 1):
                 both = retain[a] * retain[b]
                 first = b * M
-                for j in range(M):
+                for j in range(M if b < a else i + 1):
                     P[row, first + j] *= both
             first = a * M
-            for j in range(M):
+            for j in range(i + 1):
                 P[row, first + j] += own * B[i, j] + shared
+
+
+@kernel("void(f8[:, ::1])")
+def mirror(P: Array) -> None:
+    """Copy the lower triangle of the structural state's covariance P to the upper triangle."""
+    for j in range(P.shape[0]):
+        for k in range(j):
+            P[k, j] = P[j, k]
 
 
 @kernel("void(f8[::1], i8[::1], f8, f8, f8[::1])")

@@ -169,7 +169,11 @@ class DenseCovariance:
         return ()
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return the arrays that a snapshot of the dense covariance contains, by name."""
+        """Return the arrays that a snapshot of the dense covariance contains, by name.
+
+        The other methods use only the lower triangle of the matrix.
+        """
+        structural.mirror(self._P)
         return {"covariance": self._P}
 
     def arrays_for(self, components: int, sensors: int, state: State) -> dict[str, AnyArray]:

@@ -244,8 +244,9 @@ class StructuralPosterior(FiniteArmsMixin):
     def restore(self, blob: bytes) -> None:
         """Load a structural posterior's state, or raise `SnapshotError` and change nothing."""
         state = decode_snapshot(self._kind(), self._field.fingerprint(), blob)
-        self._check(state, self._arrays())
-        copy_arrays(self._arrays(), state)
+        arrays = self._arrays()
+        self._check(state, arrays)
+        copy_arrays(arrays, state)
         self._covariance.follow_arrays()
         self._load_rest(state)
         self._refresh()

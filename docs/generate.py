@@ -385,7 +385,6 @@ def examples() -> dict[type, Any]:
     shown = dict(link.documents)
     link.requested.append(REQUESTED)
     loop.turn(0)
-    loop.close()
     return shown | {Request: REQUESTED[1], Response: link.documents[Response]}
 
 

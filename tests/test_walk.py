@@ -3,7 +3,6 @@
 import selectors
 import sys
 import time
-from contextlib import closing
 
 import numpy as np
 from support.controllers import controller_settings
@@ -105,15 +104,13 @@ def test_a_reading_takes_only_the_listed_calls_to_the_kernel_and_none_upwards(mo
         fake_broker.send(ACCEPTED + SUBACK)
         fake_broker.until(lambda: fake_broker.link.online)
         scheduler = Scheduler({"lab": 600.0}, clock, first=600.0)
-        with closing(Loop(fake_broker.link, {"lab": controller}, scheduler, clock)) as loop:
-            turn_with_a_reading(
-                loop, fake_broker, 20.5, age=10
-            )  # the first of a topic is looked up
-            sys.setprofile(calls)
-            try:
-                turn_with_a_reading(loop, fake_broker, 20.6, age=0)
-            finally:
-                sys.setprofile(None)
+        loop = Loop(fake_broker.link, {"lab": controller}, scheduler, clock)
+        turn_with_a_reading(loop, fake_broker, 20.5, age=10)  # the first of a topic is looked up
+        sys.setprofile(calls)
+        try:
+            turn_with_a_reading(loop, fake_broker, 20.6, age=0)
+        finally:
+            sys.setprofile(None)
 
     count, around_kernel = kernel[1]
     for number, (callers, module, name) in enumerate(calls.calls):

@@ -144,11 +144,9 @@ def check_buildable(settings: Settings) -> None:
     """Build the whole daemon except its connections; raises `SettingErrors` if this fails."""
     mistakes = list(_missing_extras(settings))
     try:
-        daemon = build_daemon(settings, make_surroundings())
+        build_daemon(settings, make_surroundings())
     except SettingErrors as error:
         mistakes += error.mistakes
-    else:
-        daemon.loop.close()
     if mistakes:
         raise SettingErrors(mistakes)
 

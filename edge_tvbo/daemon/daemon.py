@@ -190,7 +190,6 @@ class Daemon(msgspec.Struct, frozen=True):
             self.checkpoints.close()
         self.close_recorders()
         self.link.close()
-        self.loop.close()
 
     def recall_activations(self) -> None:
         """Withdraw the daemon's unconfirmed activations before its state is stored.

@@ -2,10 +2,11 @@
 
 import logging
 import os
+import select
 import selectors
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from math import inf
+from math import ceil, inf
 from typing import Protocol
 
 from edge_tvbo.control.controller import Controller
@@ -174,7 +175,6 @@ class Loop:
         self._on_reading = on_reading
         self._on_event = on_event
         self._on_change = on_change
-        self._selector = selectors.PollSelector()  # poll, unlike epoll, needs no descriptor
         self._changed: dict[str, None] = {}  # fields whose hot spot and alert are due
         self._alerts = {  # by field with a threshold: whether its alert was active
             name: False for name, each in controllers.items() if each.settings.alert
@@ -186,17 +186,9 @@ class Loop:
 
     def run(self, stop: Callable[[], bool], wakeup: int | None = None) -> None:
         """Run the loop until `stop` returns True; input on the descriptor `wakeup` ends a wait."""
-        if wakeup is not None:
-            self._selector.register(wakeup, selectors.EVENT_READ, "wakeup")
         while not stop():
-            self.turn(sleep(self._selector, self._link, self._timeout(), self._services))
+            self.turn(sleep(self._link, self._timeout(), self._services, wakeup))
         self._handle_clock()  # before the last checkpoint
-        if wakeup is not None:
-            self._selector.unregister(wakeup)
-
-    def close(self) -> None:
-        """Close the selector of the loop."""
-        self._selector.close()
 
     def turn(self, mask: int) -> None:
         """Run one turn of the loop: first handle received messages, then events that are due.
@@ -370,27 +362,32 @@ def expecting_readings(controllers: Mapping[str, Controller]) -> list[str]:
 
 
 def sleep(
-    selector: selectors.BaseSelector,
     link: Link,
     timeout: float,
     services: Sequence[LoopService] = (),
+    wakeup: int | None = None,
 ) -> int:
     """Let the loop wait for the link, a service or a wake-up, at most `timeout` seconds.
 
-    Returns the `selectors` mask of the operations for which the link's socket is ready.
+    `wakeup` is the descriptor that is readable after a wake-up. Returns the `selectors` mask of the
+    operations for which the link's socket is ready.
     """
-    for key in list(selector.get_map().values()):
-        if key.data != "wakeup":
-            selector.unregister(key.fd)
-    if interest := link.interest():
-        selector.register(*interest)
+    poll = select.poll()  # unlike epoll, poll needs no descriptor
+    descriptor, wanted = link.interest() or (-1, 0)
+    if wanted:
+        reads, writes = wanted & selectors.EVENT_READ, wanted & selectors.EVENT_WRITE
+        poll.register(descriptor, (reads and select.POLLIN) | (writes and select.POLLOUT))
     for each in services:
-        if (descriptor := each.fileno()) >= 0:
-            selector.register(descriptor, selectors.EVENT_READ, "service")
+        if (of_service := each.fileno()) >= 0:
+            poll.register(of_service, select.POLLIN)
+    if wakeup is not None:
+        poll.register(wakeup, select.POLLIN)
     of_link = 0
-    for key, mask in selector.select(max(0.0, timeout)):
-        if key.data is None:
-            of_link = mask
-        elif key.data == "wakeup":
-            os.read(key.fd, 64)
+    for ready, events in poll.poll(ceil(1e3 * max(0.0, timeout))):
+        if ready == descriptor:  # an error makes the socket ready for all operations
+            reads = selectors.EVENT_READ if events & ~select.POLLOUT else 0
+            writes = selectors.EVENT_WRITE if events & ~select.POLLIN else 0
+            of_link = (reads | writes) & wanted
+        elif ready == wakeup:
+            os.read(wakeup, 64)
     return of_link

@@ -43,7 +43,6 @@ def reload(daemon: Daemon, make_successor: Callable[[Daemon], Daemon]) -> Daemon
     successor.restore_decisions()
     successor.surroundings.rejection_log.reset()
     daemon.link.close()  # late, because the broker drops commands that arrive without a link
-    daemon.loop.close()
     successor.link.take_over(daemon.link)
     _log_changes(daemon, successor)
     text = f"done; the fields are {', '.join(successor.controllers)}"

@@ -1,7 +1,6 @@
 """Replay of a recording over MQTT: a second process simulates the sensors as MQTT clients."""
 
 import select
-import selectors
 import socket
 import subprocess
 import sys
@@ -185,15 +184,14 @@ def _field(recording: Recording) -> FieldSettings:
 
 def _connect(link: Link, stop: Callable[[], bool]) -> None:
     give_up = time.monotonic() + CONNECT_TIMEOUT_S
-    with selectors.DefaultSelector() as selector:
-        while not (link.online or stop()):
-            if time.monotonic() > give_up:
-                raise EdgeTvboError(
-                    "The broker rejects the connection or a subscription; the lines above say why."
-                )
-            mask = sleep(selector, link, min(0.1, link.wake_at() - time.monotonic()))
-            for _ in link.service(mask, time.monotonic()):
-                pass  # the replay has not begun
+    while not (link.online or stop()):
+        if time.monotonic() > give_up:
+            raise EdgeTvboError(
+                "The broker rejects the connection or a subscription; the lines above say why."
+            )
+        mask = sleep(link, min(0.1, link.wake_at() - time.monotonic()))
+        for _ in link.service(mask, time.monotonic()):
+            pass  # the replay has not begun
 
 
 @contextmanager

@@ -131,7 +131,6 @@ def test_a_start_after_a_kill_builds_the_matrices_of_a_field_only_once(settings,
         later.start()
     assert later.controllers["lab"].policy.observations == 1
     later.stop()
-    killed.loop.close()
 
 
 @pytest.mark.parametrize("large", [2**18, 300])  # bytes of a state that has a journal
@@ -332,7 +331,6 @@ def test_the_hot_spot_of_a_field_without_a_model_is_cleared_and_not_described(se
     """It is never published, so Home Assistant would show the hot spot of an earlier policy."""
     daemon = build_daemon(with_policy(settings(), policy), make_surroundings())
     message = discovery_message(daemon.settings, HomeAssistant(), daemon.controllers)
-    daemon.loop.close()
     assert not [key for key in message["components"] if "hotspot" in key or "estimate" in key]
     assert daemon.link._outbox.awaits_ack("edge_tvbo/pi/lab/hotspot")
 

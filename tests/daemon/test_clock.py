@@ -182,7 +182,6 @@ def world(*args, **options):
         patch.setattr(clock_module, "_system_is_synced", lambda: made[0].now >= made[0].synced_at)
         made.append(World(*args, **options))
         yield made[0]
-        made[0].loop.close()
 
 
 def run(script, stamps, steps, **options):
@@ -717,7 +716,6 @@ def test_a_loop_that_replaces_another_continues_its_uptime_and_decisions():
         it.requests = lambda: iter([request])
         it.respond = lambda verb, response: answers.append(response)
         after.turn(0)
-        after.close()
 
     (answer,) = answers
     assert answer.data.health.uptime_s == TICKS * 2 * TICK

@@ -92,7 +92,6 @@ def test_an_alert_by_an_unsolicited_reading_is_published_at_once_even_in_quiet_h
         link.readings.append(Reading(other, value, EPOCH, EPOCH))
         loop.turn(0)
         assert link.alerts == published
-    loop.close()
 
 
 def test_the_event_that_quiet_hours_delay_is_published_when_they_end():
@@ -109,7 +108,6 @@ def test_the_event_that_quiet_hours_delay_is_published_when_they_end():
         loop.turn(0)
         published.append(list(link.notices))
     assert published == [[], [], ["alert"], ["alert"]]
-    loop.close()
 
 
 def test_while_all_batteries_are_low_no_reading_is_expected():
@@ -126,4 +124,3 @@ def test_while_all_batteries_are_low_no_reading_is_expected():
         expected.append(link.expected)
         clock.now += 60.0
     assert expected == [["heat"], [], ["heat"]]
-    loop.close()

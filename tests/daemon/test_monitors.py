@@ -512,7 +512,6 @@ def test_the_loop_notifies_systemd_and_serves_http(systemd):
     assert "WATCHDOG=1" not in notifications(sock)
     monitors.close()
     assert notifications(sock)[-1] == "STOPPING=1"
-    loop.close()
 
 
 def pages_during(loop, port):

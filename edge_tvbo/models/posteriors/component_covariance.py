@@ -171,7 +171,7 @@ class DenseCovariance:
     def arrays(self) -> dict[str, AnyArray]:
         """Return the arrays that a snapshot of the dense covariance contains, by name.
 
-        The other methods use only the lower triangle of the matrix.
+        Between two calls, only the lower triangle of the matrix is kept up to date.
         """
         structural.mirror(self._P)
         return {"covariance": self._P}
@@ -183,7 +183,7 @@ class DenseCovariance:
 
     def check(self, state: State) -> None:
         """Raise `SnapshotError` unless `state` holds a valid dense covariance."""
-        check_covariances("covariance", self._P, state)
+        check_covariances("covariance", self._P.diagonal(), state)
 
     def follow_arrays(self) -> None:
         """Do nothing: no other value depends on the arrays of a dense covariance."""

@@ -32,7 +32,7 @@ def reading_predictor(policy: Policy) -> Callable[[int], tuple[float, float]]:
     The function returns the mean and the standard deviation. The standard deviation includes the
     noise of a reading, and is NaN if `policy` has no model.
     """
-    if isinstance(policy, PredictsReadings):  # takes as long as a prediction
+    if isinstance(policy, PredictsReadings):  # this check takes as long as a prediction
         return lambda arm: _middle(*policy.prediction_interval(arm, ONE_STD))
     if isinstance(policy, ModelFreePolicy):
         return lambda arm: (policy.prediction(arm).mean, nan)

@@ -321,9 +321,9 @@ class StructuralPosterior(FiniteArmsMixin):
         liveliness = float(self.variation.liveliness[self._bin]) if phase >= 0.0 else 1.0
         structural.loadings(table.harmonic, table.kind, phase, liveliness, self._load)
         self._prior_variance = float(self._load**2 @ table.variance)
-        of_course = self._clock.phase(self._model.period)
-        row = part_of(of_course, len(course))
-        self._course = course[row] if of_course >= 0.0 else self._mean_course
+        course_phase = self._clock.phase(self._model.period)
+        row = part_of(course_phase, len(course))
+        self._course = course[row] if course_phase >= 0.0 else self._mean_course
         self._compute_moments()
 
     def _compute_moments(self) -> None:

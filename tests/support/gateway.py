@@ -248,8 +248,8 @@ class Gateway(Daemon):
         """Check that no interval was used twice, and that no activation was due too early.
 
         An activation says when it was due. Two of them are an interval apart, or more. On a busy
-        machine, activations in a row can be due late, each by less than an interval; then the next
-        one is due on time with respect to an earlier one.
+        machine, activations can be due late; but each is due on time, or later, with respect to an
+        earlier one, since which the one before is less than an interval late.
         """
         numbers, due = zip(*self.activations, strict=True)
         assert list(numbers) == sorted(set(numbers))

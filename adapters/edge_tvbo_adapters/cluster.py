@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, Future
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 LOCAL = "local"
 CONNECT_TIMEOUT_S = 10.0  # longest wait for the scheduler's reply, and then for its first worker
+CONNECT_ATTEMPTS = 5
 REPEAT_S = 0.01  # delay before an ignored SIGINT is sent again
 COMPUTING_PACKAGES = ("edge_tvbo", "numpy", "numba", "scipy")  # their versions affect the results
 DASK_LOGGERS = ("distributed", "distributed.client")
@@ -62,7 +63,7 @@ def connect(address: str, workers: int) -> Iterator[Executor]:
         # package is missing.
         import cryptography  # noqa: F401
         from dask import config
-        from distributed import Client, KilledWorker
+        from distributed import KilledWorker
         from distributed.comm import CommClosedError
     except ImportError:
         raise MissingExtra(
@@ -77,7 +78,7 @@ def connect(address: str, workers: int) -> Iterator[Executor]:
         ),  # recordings are large
         _repeated_interrupts(),
         chosen as scheduler,
-        Client(scheduler, timeout=CONNECT_TIMEOUT_S, set_as_default=False) as client,
+        _client(scheduler) as client,
     ):
         where = client.scheduler.address
         _check_workers(client)
@@ -95,6 +96,25 @@ def connect(address: str, workers: int) -> Iterator[Executor]:
                 "worker's machine ran out of memory, the kernel log of that machine says so.",
                 Code.WORKERS,
             ) from None
+
+
+def _client(scheduler: Any) -> "Client":
+    """Return a client that is connected to the Dask `scheduler`.
+
+    If a worker joins or leaves at this moment, the scheduler may send a message about the worker
+    together with its first reply. Then Dask's client raises `AssertionError`, and has to connect
+    again.
+    """
+    from distributed import Client
+
+    for _ in range(CONNECT_ATTEMPTS):
+        with suppress(AssertionError):
+            return Client(scheduler, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
+    address = getattr(scheduler, "scheduler_address", scheduler)
+    raise ClusterError(
+        f"scheduler {address}: no connection in {CONNECT_ATTEMPTS} attempts, because workers "
+        "joined or left at the same moment. Run the same command again."
+    )
 
 
 class ClusterExecutor(Executor):
@@ -143,9 +163,11 @@ async def _forward(client: "Client", sent: Any, future: "Future[Any]") -> None:
         future.cancel()
         future.set_running_or_notify_cancel()
     except Exception as error:
-        future.set_exception(error)
+        if future.set_running_or_notify_cancel():
+            future.set_exception(error)
     else:
-        future.set_result(outcome)
+        if future.set_running_or_notify_cancel():
+            future.set_result(outcome)
 
 
 @contextmanager

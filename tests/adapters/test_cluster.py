@@ -392,6 +392,44 @@ def test_workers_of_another_version_are_rejected_even_if_they_join_late(address,
             pass
 
 
+class WorkerNews:
+    """Makes a Dask scheduler send another message together with its first reply to a client."""
+
+    def __init__(self, clients):
+        self.left = clients  # number of clients that receive the other message
+
+    def add_client(self, scheduler, client):
+        def send():
+            scheduler.client_comms[client].send({"op": "worker-joined"})
+
+        if self.left:
+            self.left -= 1
+            scheduler.loop.add_callback(send)
+
+
+def scheduler_with_news(news):
+    from distributed import SchedulerPlugin
+
+    running = cluster_in_this_process(n_workers=1, threads_per_worker=1)
+    plugin = type("Plugin", (WorkerNews, SchedulerPlugin), {"name": "news"})(news)
+    running.scheduler.add_plugin(plugin)
+    return running, plugin
+
+
+def test_a_client_connects_while_workers_join():
+    running, plugin = scheduler_with_news(2)
+    with running, connect(running.scheduler_address, 1) as executor:
+        assert list(executor.map(chores.square, [3])) == [9]
+    assert plugin.left == 0
+
+
+def test_a_client_that_cannot_connect_because_workers_join_says_so():
+    running, _ = scheduler_with_news(1000)
+    with running:
+        error = error_of(running.scheduler_address)
+    assert "workers joined or left" in error and "Run the same command again" in error
+
+
 def test_workers_with_several_threads_are_rejected():
     with (
         cluster_in_this_process(n_workers=1, threads_per_worker=2) as busy,

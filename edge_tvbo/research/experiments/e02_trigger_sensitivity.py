@@ -67,8 +67,9 @@ fields, so the differences of these cells from the paper are not independent.
 
 - The paper searches the continuous square [0, 1]². Here, the square is a grid of 50 × 50 places.
 - The paper allows reset times in a window of the length W = T. We take this to mean that the time
-  between two resets has no bounds. With a lower bound of 12 intervals, which holds for every ε from
-  0 to 1, there are up to 1.8 fewer resets than in table 3 of the paper.
+  between two resets has no bounds. If the bounds are computed for any ε from 0 to 1 instead, the
+  lower bound is 12 intervals. With this lower bound, there are up to 1.8 fewer resets than in table
+  3 of the paper.
 """
     spatial = SpatialKernel(math.inf, 0.2)
     noise_variance = NOISE_VARIANCE

@@ -112,8 +112,8 @@ table has four variants of ET:
 
 - At a reset, ET keeps the last reading ("keeps last"), as in algorithm 1 of [ET], or no reading
   ("keeps nothing"), which agrees with table 1 of [ET].
-- The time between two resets has the lower bound N_lo = 12, which holds for every ε from 0 to 1, or
-  no lower bound (N_lo = 1), as stated in appendix B of [ET].
+- The time between two resets has the lower bound N_lo = 12, which is valid for any ε from 0 to 1.
+  Or it has no lower bound (N_lo = 1), as appendix B of [ET] states.
 
 A fifth variant, "et, at most 15", is not in the paper. In this variant, the time between two resets
 is at most 15 intervals.

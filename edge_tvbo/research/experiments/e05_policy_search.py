@@ -108,8 +108,8 @@ unit of the regret is the standard deviation of the reward over all allowed gain
 - The equations of the pendulum and their constants come from earlier public code of the authors
   (brunzema/uitvbo). That code also disturbs the state of the pendulum at random; E5 does not.
 - The paper does not state how it fits length scales, how it maximises the upper confidence bound,
-  or which bounds ET has on the time between two resets. Here, ET has the bounds that hold for
-  every ε from 0 to 1.
+  or which bounds ET has on the time between two resets. Here, ET has the bounds that are valid for
+  any ε from 0 to 1.
 - In E5, a run begins without readings. In the earlier public code, a run begins with 30 readings.
 - The wear of the bearing lowers the highest reward a lot, but moves the best gains only a little.
   The change of the reward makes ET (ET-GP-UCB) reset. ET then explores corners of the box of gains,

@@ -69,9 +69,9 @@ The tables are for figures 2 a and b of [B16], with a squared exponential kernel
 from the true ε by the formulas of the paper.
 
 The claims that R-GP-UCB has less regret than GP-UCB come from the abstract of the paper. Figures 2
-a and b of the paper do not show GP-UCB. According to section 5.1 of the paper, the mean regret of
-R-GP-UCB is robust if N grows (figure 2 d), and R-GP-UCB with N = T is GP-UCB. All other claims are
-statements in section 5.1.
+a and b of the paper do not show GP-UCB. But GP-UCB is R-GP-UCB with N = T, and according to section
+5.1 of the paper, the mean regret of R-GP-UCB is robust if N grows (figure 2 d). All other claims
+are statements in section 5.1.
 """
 
     def __init__(self, data: DataSource | None = None, *, side: int = SIDE) -> None:

@@ -87,7 +87,7 @@ I-880, cannot be repeated.
 - The runs of E8 differ in their sensors, not in their days. With only two test days, the
   statistical tests say nothing about other days.
 - The training data of E8 are five days of one week. The paper has two thirds of a month.
-- In E8, ε is .04, as in the paper, where this ε was fitted to the speeds on the I-880. We did not
+- In E8, ε is .04, as in the paper. The paper fitted this ε to the speeds on the I-880; we did not
   fit ε to METR-LA.
 - The 84 readings of a day are from 6 to 13 h in E8, and from 6 to 11 h in the paper.
 - E8 adds ET-GP-UCB and R-GP-UCB to the policies of the paper's figures.

@@ -89,7 +89,8 @@ which grows with time. The thesis [M24] has no table; the claims are statements 
 - Figure 5.4 of the thesis has three rates of change ε, of which the text states only .003. Here, ε
   is .09, .03 and .003, with T = 300, 300 and 600 intervals.
 - In the thesis, figure 5.4 has 400 runs.
-- The thesis states only the ranges of the constants: from .2 to 20, and from 1 to 8 in figure 5.4.
+- The thesis does not state the constants, but only their ranges: from .2 to 20, and from 1 to 8 in
+  figure 5.4.
 """
     spatial = SpatialKernel(math.inf, math.sqrt(0.2))
     noise_variance = FAST.sigma**2  # of figures 5.1 and 5.2

@@ -76,11 +76,11 @@ class ModelMismatch(GridExperiment):
     runs = 200
     tables = (Table("R_T/T", "model", "data"),)
     notes = """
-Each column is for one kind of data. Each row is for the temporal model of the policy: TV, MTV or
-TTV, whose parameters are fitted in each interval, or the true model with its true parameters. The
-thesis [M24] has no table; the claims are statements of its text. The text calls the fitted TTV
-model poor on TTV data. The text recommends the TTV model only if its parameters τ and ρ are roughly
-known.
+Each column is for one kind of data. Each row is for the temporal model of the policy. The
+parameters of the models TV, MTV and TTV are fitted in each interval; "given the true model" is the
+model of the data, with its true parameters. The thesis [M24] has no table; the claims are
+statements of its text. The text calls the fitted TTV model poor on TTV data, and recommends the TTV
+model only if its parameters τ and ρ are roughly known.
 
 - Algorithm 3 of the thesis also fits the parameters of the spatial kernel and σ. Here, the policies
   are given these parameters, and fit only the parameters of the temporal model.

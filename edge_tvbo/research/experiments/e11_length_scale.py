@@ -114,20 +114,20 @@ files with `--data-dir`.
 
 Differences from the public code:
 
-- In E11, one of the first five candidates for the length scale is admitted in each of the first
-  five intervals. The public code admits all five before the first interval.
+- In E11, LB may use one candidate for the length scale in interval 1, two in interval 2, and so on
+  up to five in interval 5. In the public code, LB may use all five from the first interval on.
 - In E11, t0 in g(t) = max(t0, t^.5) is e^(4/(d + 5)) in d dimensions. In the public code, t0 is
   e^(5/(d + 5)). So the first length scale of A-GP-UCB, θ0/t0, is 1.1 to 1.2 times as long in E11.
 - In E11, the suspected regret of a length scale is computed for Matérn kernels, not for squared
-  exponential kernels. Its norm bound is (θ0/θ)^(d/2), as in the paper. In the public code, the norm
-  bound is 1 for all length scales.
+  exponential kernels. The norm bound of a length scale θ is (θ0/θ)^(d/2), as in the paper. In the
+  public code, it is 1 for all length scales.
 - In E11, the rule that eliminates candidates has the term 2Σβσ, as in algorithm 1 of the paper. The
   public code has Σβσ.
 - In E11, confidence bounds are bounds of the function. In the public code, they are bounds of a
   reading.
 - In E11, MCMC draws 4 length scales with σ² = 1e-4 and averages the confidence bounds, as in
   section 5 of the paper. The public code draws 100 length scales with σ² = .05 and averages
-  variances. MCMC has 250 intervals in E11, as the other policies have, and 50 in the public code.
+  variances. MCMC has 250 intervals in E11, like the other policies, and 50 in the public code.
 - In E11, the first points on a box are drawn independently. In the public code, they are scrambled
   Sobol points.
 - In E11, a policy looks for the next point among 128 Sobol points in one dimension, or 256 in five

@@ -98,9 +98,9 @@ Comparison with the paper:
 - At a reset, SMPyBandits can also keep the readings since the estimated change. This lowers R_T of
   problem 2 by 9.
 - SMPyBandits computes regret from the rewards, which are random. So the published standard
-  deviations of GLR-klUCB, 32 and 33, contain the noise of the rewards. With this noise, our
-  standard deviations are 31 and 34. The R_T in the table is computed from the probabilities of a
-  reward, without this noise.
+  deviations of GLR-klUCB, 32 and 33, contain the noise of the rewards. If we add this noise, our
+  standard deviations are 31 and 34. The R_T in the table is computed without this noise, from the
+  probabilities of a reward.
 - The policy `master-gp-ucb` never detects a change. It discards its readings only when a block
   ends. Gerogiannis, Huang & Veeravalli (AISTATS 2025) report that MASTER over UCB1 needs at least
   1.24e9 intervals to detect a change.

@@ -133,8 +133,8 @@ TOPICS = (
         f"{BASE}/response/<verb>",
         False,
         1,
-        "once for each command, unless the command is retained or the commands are too frequent; "
-        "on `response/unknown` for an unknown verb",
+        "once for each command, but not for a retained command, and not if the commands are too "
+        "frequent; for an unknown verb, the topic is `response/unknown`",
         Response,
     ),
     Topic(

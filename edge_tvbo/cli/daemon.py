@@ -98,8 +98,8 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
     The command builds everything that `run` builds, except the connection to the broker. Each error
     is printed with its line and a code, which docs/errors.md explains. The exit status is 0 if
     there is no error, 1 if a test of the broker fails, and 2 if CONFIG is invalid. A source from
-    which no reading arrived is marked with "none". It does not change the exit status, because its
-    sensors may report rarely.
+    which no reading arrived is marked with "none". Such a source does not change the exit status,
+    because its sensors may report rarely.
     """
     from edge_tvbo.cli.logged_warnings import logged_warnings
     from edge_tvbo.config.loader import origins

@@ -100,8 +100,8 @@ class EnergySettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(
             description="The length of time that a budget covers, counted in whole intervals. A"
-            " command can be sent late in its interval, so the time that a budget covers can be"
-            " shorter by up to one interval.",
+            " command can be sent late in its interval, so the energy of a budget can be spent in a"
+            " time that is up to one interval shorter than this period.",
             extra=duration("1min"),
         ),
     ] = 86400.0

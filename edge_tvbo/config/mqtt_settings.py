@@ -154,8 +154,8 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Meta(
             description="The daemon reconnects to the broker after this time without a message from"
-            " any sensor. The time does not count while each field is paused, or cannot activate a"
-            " sensor because of its energy budgets and batteries.",
+            " any sensor. The time does not count while no field can activate a sensor: every field"
+            " is paused, or its energy budgets or batteries allow no activation.",
             extra=duration(
                 "1s",
                 default="3 times the longest interval, at least 1min. Only fields with the mode"

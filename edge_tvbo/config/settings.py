@@ -170,9 +170,9 @@ class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
             ' "on-reading" become much faster. After a kill or a power cut, the models lack the'
             " readings that arrived after the state was last stored. If the state has more than"
             " 256 KiB, only the new readings and other events are stored this often. The whole"
-            " state is then stored after 6 times this duration for each 256 KiB of the state, but"
-            " usually at least once a day; if there are very many events, after this duration for"
-            " each 256 KiB. The log states these times. For example, the whole state"
+            " state, of n · 256 KiB, is then stored after 6 · n times this duration, but usually at"
+            " least once a day. If there are very many events, the whole state is stored after n"
+            " times this duration. The log states both times. For example, the whole state"
             " of 46 sensors with the policy `auto` is stored every 6 hours, so 3 MiB are written in"
             " a day, and 5 MiB if each sensor reports every 31 s. With the default, at most 48 MiB"
             " are written in a day.",

@@ -20,7 +20,7 @@ class Reason(StrEnum):
     """
 
     # The reasons of policies without a model stay as they are: `decisions_sha256` contains them.
-    WARMUP = "warmup"  # no reading since the start or a reset; no other sensor has a higher bound
+    WARMUP = "warmup"  # no reading since the start or a reset; the sensor has the highest bound
     EXPLOIT = "exploit"  # the sensor has the highest estimate, if the policy has a model
     EXPLORE = "explore"  # another estimate is higher, but this sensor's estimate is more uncertain
     SCHEDULED = "scheduled"  # the policy uses no readings: `random`, `round-robin`, `static`
@@ -57,9 +57,9 @@ class Decision(msgspec.Struct, frozen=True):
     bounds of sensors. These keys are also `null` if the policy does not use the same number of
     standard deviations in the bounds of all sensors.
 
-    `ineligible` contains the sensors that could not be selected, or only the 50 sensors with the
-    highest bounds if there are more. It is empty if a command or the daemon selected the sensor,
-    and not the policy.
+    `ineligible` contains the sensors that could not be selected; of more than 50 such sensors, only
+    the 50 with the highest bounds. If a command or the daemon selected the sensor, and not the
+    policy, `ineligible` is empty.
     """
 
     interval: int  # number of the interval

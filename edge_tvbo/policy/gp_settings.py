@@ -126,7 +126,8 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
         bool,
         Meta(
             description="Whether the model keeps the reply that caused a reset. Algorithm 1 of "
-            "[ET] keeps it, but the policy reproduces table 1 of [ET] only if this is false."
+            "[ET] keeps this reply. But the policy reproduces table 1 of [ET] only if `keep_last` "
+            "is false."
         ),
     ] = True
     window: Window = None

@@ -53,10 +53,11 @@ BetaOrAgnostic = Annotated[
 ]
 WINDOW_COST = (
     "After a restart of the daemon, the model is computed again from these readings. The processor "
-    "time of a restart grows with the cube of `window`: 4096 readings take 3 s on a PC, and longer "
-    "on a gateway. They need 0.4 GB of memory; 2048 readings need 0.1 GB. With some policies, the "
-    "time of each interval grows with the cube of `window`, too. With the others, one of every "
-    "`window` intervals takes as long as a restart."
+    "time of this computation grows with the cube of `window`: 4096 readings take 3 s on a PC, and "
+    "longer on a gateway. The computation needs 0.4 GB of memory for 4096 readings, and 0.1 GB for "
+    "2048 readings. With some policies, the processor time of each interval grows with the cube of "
+    "`window`, too. With the other policies, one of every `window` intervals takes as long as a "
+    "restart."
 )
 Window = Annotated[
     WindowLength | None,

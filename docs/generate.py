@@ -101,8 +101,8 @@ TOPICS = (
         f"{BASE}/<field>/selected",
         True,
         1,
-        "when a sensor is selected: when an interval begins, for each further activation in the "
-        "interval, and by `cmd/activate`",
+        "when a sensor is selected: at the beginning of an interval, for each further activation "
+        "in the interval, and after the command `cmd/activate`",
         Decision,
     ),
     Topic(
@@ -116,16 +116,16 @@ TOPICS = (
         f"{BASE}/<field>/alert",
         True,
         1,
-        "together with `hotspot`, and when an alert begins or is over, for fields with the setting "
-        "`alert`",
+        "for fields with the setting `alert`: together with `hotspot`, and when an alert begins or "
+        "is over",
         Alert,
     ),
     Topic(
         f"{BASE}/<field>/posterior",
         True,
         1,
-        "when a sensor is selected, and after each reply and time-out, for fields of at most "
-        "`publish_posterior` (100) sensors",
+        "for fields of at most `publish_posterior` (100) sensors: when a sensor is selected, and "
+        "after each reply and time-out",
         PublishedPosterior,
     ),
     Topic(f"{BASE}/<field>/event", False, 1, "on an event of the field", Notice),
@@ -423,22 +423,22 @@ cut, and for a paused field.
 
 The daemon does not publish a message that is too large for the broker, or that makes the broker end
 each session ([E400](errors.md#e400-the-connection-failed)). A retained topic then keeps its
-previous document, and `problem` in [Health](#health) names the topic. With
-`mqtt.version = "3.1.1"`, the daemon recognises such a message only if it has 1 kB or more, and
-after it has ended three sessions.
+previous document, and `problem` in [Health](#health) names the topic. With `mqtt.version =
+"3.1.1"`, the daemon recognises such a message only after the message has ended three sessions, and
+only if it has 1 kB or more.
 
 ## What the daemon subscribes to
 
 {subscribed}
 
-The daemon subscribes with QoS 1, except to its own health document. It counts retained readings but
-does not use them, and it ignores retained commands. Sensors and other clients of the broker may use
-either version of MQTT.
+The daemon subscribes with QoS 1, except to its own health document. The daemon counts retained
+readings but does not use them, and it ignores retained commands. Sensors and other clients of the
+broker may use either version of MQTT.
 
 **Messages that wait at the broker.** The daemon acknowledges a reading after the model has used it.
 Messages that the daemon has not yet acknowledged wait at the broker. Mosquitto has two limits for
-the waiting messages. It drops messages above a limit, although it has acknowledged these messages
-to the sensors. If more messages may wait, raise both limits:
+the waiting messages, and drops messages above a limit, although it has acknowledged the dropped
+messages to the sensors. If more messages may wait, raise both limits:
 
 - `max_queued_messages` limits the number of waiting messages. It is 1000 by default and in the
   shipped [mosquitto.conf](../deploy/mosquitto.conf);

@@ -42,8 +42,8 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[int, int] | None,
         Meta(
             description="Hours of the day in which the beginning and the end of an alert are not"
-            " reported. When the hours are over, the beginning or the end of the alert is reported,"
-            " unless the alert has both begun and ended in these hours.",
+            " reported. When the hours are over, the beginning or the end of the alert is reported."
+            " An alert that has both begun and ended in these hours is not reported.",
             extra={
                 "parse": field_types.quiet_hours,
                 "expected": 'two times of the day, such as "22:00-06:30"',

@@ -238,8 +238,8 @@ class FieldSettings(ControllerSettings, frozen=True, kw_only=True):
             description="Coordinates of the sensors, in m. A file has a line `id x y` for each"
             " sensor; the dashboard can write the file. Instead of an id, you can write the number"
             " at the end of the id, such as `1` for `mote-1`. This number must not be the id"
-            " of another sensor, or the number at the end of another id. These coordinates"
-            " replace the coordinates in a model, but do not change the correlations in the model.",
+            " of another sensor, or the number at the end of another id. The coordinates in this"
+            " setting replace those in a model, but do not change the correlations in the model.",
             extra={
                 "parse": field_types.text_or_table,
                 "expected": "the name of a file, or a table { id = [x, y], ... }",

@@ -129,7 +129,7 @@ class HomeAssistant(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Meta(
             pattern=_URL,
-            description="The address of a page for those who maintain this daemon. Home Assistant"
+            description="The address of a page for the maintainers of this daemon. Home Assistant"
             " shows a link to this page.",
             extra=_URL_WORDS,
         ),

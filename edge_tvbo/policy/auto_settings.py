@@ -40,7 +40,7 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
         Meta(
             description='Set "learned" if the policy has to learn the length scale from the '
             "readings. The policy then needs sensor positions, and accepts at most 500 sensors. "
-            "It uses the variance of a trained model, but not the kernel and course of the model."
+            "The policy uses the variance of a trained model, but not its kernel and its course."
         ),
     ] = None
     beta: Annotated[

@@ -56,7 +56,7 @@ WINDOW_COST = (
     "time of this computation grows with the cube of `window`: 4096 readings take 3 s on a PC, and "
     "longer on a gateway. The computation needs 0.4 GB of memory for 4096 readings, and 0.1 GB for "
     "2048 readings. With some policies, the processor time of each interval grows with the cube of "
-    "`window`, too. With the other policies, one of every `window` intervals takes as long as a "
+    "`window`, too. With the other policies, only one in `window` intervals takes as long as a "
     "restart."
 )
 Window = Annotated[

@@ -169,13 +169,13 @@ class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
             " stops, a few times after a start, and when the replies of a field with interval"
             ' "on-reading" become much faster. After a kill or a power cut, the models lack the'
             " readings that arrived after the state was last stored. If the state has more than"
-            " 256 KiB, only the new readings and other events are stored this often. The whole"
-            " state, of n · 256 KiB, is then stored after 6 · n times this duration, but usually at"
-            " least once a day. If there are very many events, the whole state is stored after n"
-            " times this duration. The log states both times. For example, the whole state"
-            " of 46 sensors with the policy `auto` is stored every 6 hours, so 3 MiB are written in"
-            " a day, and 5 MiB if each sensor reports every 31 s. With the default, at most 48 MiB"
-            " are written in a day.",
+            " 256 KiB before compression, only the new readings and other events are stored this"
+            " often. The whole state is then stored less often: a state of n · 256 KiB is stored"
+            " after 6 · n times this duration, but usually at least once a day. If there are very"
+            " many events, it is stored after n times this duration. The log states both times."
+            " For example, the whole state of 46 sensors with the policy `auto` is stored every 6"
+            " hours, so 3 MiB are written in a day, and 5 MiB if each sensor reports every 31 s."
+            " With the default, at most 48 MiB are written in a day.",
             extra=duration("1s", "1d"),
         ),
     ] = 900.0

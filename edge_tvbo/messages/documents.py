@@ -182,10 +182,10 @@ class EnergyState(msgspec.Struct, frozen=True):
 class FieldHealth(msgspec.Struct, frozen=True):
     """Health of one field.
 
-    The document on the topic `health` must fit in one message. If there are too many sensors for
-    this, the values of `suspects`, `faulty`, `implausible`, `refused_activations` and `low_battery`
-    lack some sensors. If the document is still too large, the value of `ignored` lacks some
-    sensors, too. The key `problem` of the document counts the sensors that are left out.
+    The document on the topic `health` must fit in one message. If the document is too large, the
+    values of `suspects`, `faulty`, `implausible`, `refused_activations` and `low_battery` lack some
+    sensors. If it is still too large, the value of `ignored` lacks some sensors, too. The key
+    `problem` of the document counts the sensors that are left out.
 
     The key `refused` counts what the daemon rejects. The key `refused_activations` has another
     meaning: it names the sensors whose activations the broker rejects. While such a sensor is

@@ -1,4 +1,4 @@
-"""Arm spaces: one interface for the arms of a field, sensors or points of a box."""
+"""Arm spaces: one interface for the arms of both kinds of field: sensors, and points of a box."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -17,8 +17,9 @@ Field = SensorField | BoxField
 class ArmSpace(Protocol):
     """Protocol of an arm space: the places of a field's arms, and the prior covariance of places.
 
-    A place is an array of d numbers. The candidates are M places. A search for the best arm
-    compares the scores of the candidates first.
+    A place is an array of d numbers. M of the places are candidates: the places of all sensors, or
+    a sample of the points of a box. A search for the best arm starts with the candidate that has
+    the highest score.
     """
 
     candidates: Array  # (M, d) places that are compared with each other
@@ -29,7 +30,7 @@ class ArmSpace(Protocol):
         ...
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance (p, q) of places of an arm space, P (p, d) and Q (q, d)."""
+        """Return the prior covariance (p, q) between the places P (p, d) and Q (q, d)."""
         ...
 
     def variance(self, P: Array) -> Array:
@@ -62,7 +63,7 @@ class SensorSpace:
         return np.array([float(arm)])
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance (p, q) of sensors with the indices P (p, 1) and Q (q, 1)."""
+        """Return the prior covariance (p, q) between the sensor indices P (p, 1) and Q (q, 1)."""
         return self._kernel[P.astype(np.intp), Q[:, 0].astype(np.intp)]
 
     def variance(self, P: Array) -> Array:
@@ -92,7 +93,7 @@ class BoxSpace:
         return np.array(arm, np.float64)
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance (p, q) of points of a box, P (p, d) and Q (q, d)."""
+        """Return the prior covariance (p, q) between the points P (p, d) and Q (q, d) of a box."""
         return self.kernel(P, Q)
 
     def variance(self, P: Array) -> Array:

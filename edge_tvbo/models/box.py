@@ -25,8 +25,8 @@ class BoxField:
     """A field over the points of a box in d dimensions; an arm is a tuple of d numbers.
 
     In a `SensorField`, the arm with the highest upper confidence bound is found by comparing all
-    arms. In a box, the bounds at a set of Sobol points, the candidates, are compared first.
-    L-BFGS-B then searches from the best few candidates.
+    arms. A box has infinitely many arms. Its candidates, a fixed set of Sobol points, are compared
+    first. L-BFGS-B then searches from the best few candidates.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class BoxField:
         return self.spatial(self.positions, self.positions)
 
     def arm(self, index: int) -> Point:
-        """Return the box's candidate number `index`, as a tuple of coordinates.
+        """Return the coordinates of the box's candidate with this index.
 
         Parameters
         ----------
@@ -283,9 +283,9 @@ def _negative_score(u: Array, score: Callable[[Array], Array]) -> tuple[float, A
     The gradient is computed by finite differences.
     """
     d = len(u)
-    steps = np.where(u < 0.5, GRADIENT_STEP, -GRADIENT_STEP)  # points into the box
+    steps = np.where(u < 0.5, GRADIENT_STEP, -GRADIENT_STEP)  # each step stays in the box
     points = np.empty((d + 1, d))
     points[:] = u
-    points.reshape(-1)[d :: d + 1] += steps  # one coordinate of each point but the first
+    points.reshape(-1)[d :: d + 1] += steps  # point 0 stays u; point i + 1 moves along axis i
     values = score(points)
     return -float(values[0]), -(values[1:] - values[0]) / steps

@@ -27,7 +27,8 @@ class ChangeDetector:
         Noise variance of a reading, in model units².
     delta : float
         δ, approximate probability that an unchanged arm is mistaken for a changed arm within its
-        first `window` readings. With more readings, n no longer grows and the mistakes accumulate.
+        first `window` readings. With more readings, the mistakes accumulate, because the number n
+        of held readings no longer grows.
         In simulations with δ = 0.01 and a window of 128, 5 % of the runs had a mistake within
         10,000 readings, and 25 % of the runs within 52,560 readings. With δ = 0.1, these shares
         were 36 % and 88 %.

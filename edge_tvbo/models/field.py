@@ -55,7 +55,7 @@ class SensorField:
     Raises
     ------
     ConfigError
-        If an argument violates these rules.
+        If an argument is invalid.
 
     Examples
     --------
@@ -333,7 +333,10 @@ def grid(side: int, kernel: SpatialKernel, noise_variance: float) -> SensorField
 
 
 def _like(given: Number, result: Array) -> Number:
-    """Return `result`, which was computed from `given`; as a float unless `given` is an array."""
+    """Return `result` as an array if `given` is an array, otherwise as a float.
+
+    `result` was computed from `given`.
+    """
     return result if isinstance(given, np.ndarray) else float(result)
 
 

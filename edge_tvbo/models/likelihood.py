@@ -81,7 +81,7 @@ def log_likelihood(
     inverse, _ = lapack.dpotri(L, lower=1, overwrite_c=1)  # only the lower triangle
     # the next line computes one triangle of (K∘D + σ²I)⁻¹ - weights weightsᵀ
     excess = blas.dsyr(-1.0, weights, a=inverse, lower=1, overwrite_a=1).T
-    excess.flat[:: n + 1] *= 0.5  # the sum is then half that of the symmetric matrix
+    excess.flat[:: n + 1] *= 0.5  # sums over the triangle are then half of those over the matrix
     excess *= K
     slopes = model.kernel_gradient(times, times).reshape(-1, n * n)
     return float(value), np.asarray(-(slopes @ excess.ravel()))  # R & W eq. 5.9
@@ -148,7 +148,7 @@ class _Search(Generic[Fittable]):
         self._value, _ = log_likelihood(start, *self._data)
 
     def climb(self, start: Fittable, horizon: float) -> None:
-        """Maximise the likelihood with L-BFGS-B from `start`, after moving it within the bounds."""
+        """Maximise the likelihood with L-BFGS-B, from `start` moved into the bounds."""
         optimize = optional_module("scipy.optimize", NEEDS_SCIPY, "science")
         corners = [
             start.with_parameters(corner).coordinates() for corner in start.bounds(horizon).T

@@ -7,7 +7,7 @@ from edge_tvbo.numerics.optimal_design import exchange
 from edge_tvbo.numerics.types import Array
 
 TOLERANCE = 1e-3  # allowed distance of the objective from its maximum, in nats
-MOVES_PER_ARM = 20  # rounding errors are removed after this number of moves for each arm
+MOVES_PER_ARM = 20  # moves for each arm before `response` removes the rounding errors
 MAX_ROUNDS = 5
 MAX_ARMS = 512  # largest number of arms; a design of 512 arms takes seconds
 

@@ -107,7 +107,7 @@ def require_scipy() -> None:
         raise MissingExtra(NEEDS_SCIPY, "science")
 
 
-@cache  # a module that is imported again takes longer than a regression on few readings, too
+@cache  # a second import of the module takes longer than a regression on few readings
 def _lapack() -> Any:
-    # the checks of scipy.linalg would take longer than a regression on 20 readings
+    # LAPACK itself: scipy.linalg checks its arguments, which takes longer than a small regression
     return optional_module("scipy.linalg", NEEDS_SCIPY, "science").lapack

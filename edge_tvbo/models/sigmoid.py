@@ -101,7 +101,7 @@ class Sigmoid(FittableModel, frozen=True):
         return type(self)(float(coordinates[0]), math.exp(coordinates[1]))
 
     def jacobian(self) -> Array:
-        """Return the TTV sigmoid's derivatives of (τ, ρ) with respect to (τ, ln ρ), (2, 2)."""
+        """Return the derivatives (2, 2) of the TTV sigmoid's (τ, ρ) with respect to (τ, ln ρ)."""
         return np.diag([1.0, self.rho])
 
     @classmethod
@@ -132,7 +132,7 @@ class Sigmoid(FittableModel, frozen=True):
         return np.where(late, less, greater), np.where(late, greater, less)
 
     def _slopes_and_leans(self, t: Array) -> tuple[Array, Array]:
-        """Return the sigmoid's derivatives at `t`, and 2 s - 1 once for each of them, (2, m)."""
+        """Return the sigmoid's derivatives at `t`, (2, m), and two equal rows 2 s - 1, (2, m)."""
         old, new = self._shares(t)
         return self._share_slopes(t), np.stack([new - old, new - old])
 

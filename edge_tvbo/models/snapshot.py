@@ -1,7 +1,6 @@
 """Snapshots: the state of objects as bytes, in memory and on disk, with checks when bytes are read.
 
-There are two formats, the snapshot and the document, because each of them guards against different
-faults.
+There are two formats, which guard against different faults: the *snapshot* and the *document*.
 
 A *snapshot* is the state of one object, such as a posterior, a policy or a controller, in memory or
 inside another snapshot. A snapshot is msgpack of ``[format, kind, exact, state, rounded]``. `kind`
@@ -250,8 +249,8 @@ def _compressed(content: bytes) -> Iterator[bytes]:
     """Yield the parts of a zlib stream with the `content` of a document.
 
     A block that compression hardly shortens is stored as it is, because zlib is slow with such
-    blocks. Each block ends with a full flush, so no block refers to another block. A small content
-    is compressed in any case, because this is faster than to try a sample of the content.
+    blocks. Each block ends with a full flush, so no block refers to another block. Small content is
+    always compressed, because that is faster than to compress a sample first.
     """
     if len(content) <= SMALL_BYTES:
         yield zlib.compress(content, 1)

@@ -238,8 +238,8 @@ class StructuralModel(msgspec.Struct, frozen=True, eq=False):
         The function `as_bytes` converts the arrays of the model to bytes. If the function is
         `fingerprint.exact`, the digest contains the length of an interval, as in version 0.1.0.
         Otherwise the digest does not contain the length, so that snapshots stay valid if the user
-        configures another length. If a posterior computes its rates from the length, the kind of
-        its snapshots contains these rates.
+        configures another length. A posterior that computes its rates from the length has these
+        rates in the kind of its snapshots, and so rejects the snapshots of another length.
         """
         if self.rows == 0:
             return b""

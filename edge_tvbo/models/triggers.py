@@ -176,9 +176,10 @@ class ErrorBound(_EventTrigger):
         self.noise_cap = noise_cap
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply; return whether its error or its number shows a stale model.
+        """Count a reply; return whether its error, or the count t' of replies, shows a stale model.
 
-        The number of a reply is t', the number of replies since the last reset.
+        At t' = `n_upper`, the model is stale whatever the error is. Below t' = `n_lower`, the model
+        is never stale.
         """
         self.age += 1
         threshold = self.threshold(self.age, reply.std)
@@ -216,9 +217,10 @@ class LikelihoodRatio(_EventTrigger):
     """
 
     def check(self, reply: TriggerInput) -> TriggerResult:
-        """Count a reply; return whether its likelihood ratio or its number shows a stale model.
+        """Count a reply; return whether its likelihood ratio, or the count t', shows a stale model.
 
-        The number of a reply is t', the number of replies since the last reset.
+        t' is the number of replies since the last reset. At t' = `n_upper`, the model is stale
+        whatever the ratio is. Below t' = `n_lower`, the model is never stale.
         """
         self.age += 1
         under_prior = _log_density(reply.y, reply.prior_std**2 + self.noise_variance)

@@ -23,7 +23,7 @@ class Prediction(msgspec.Struct, frozen=True, gc=False):
 class Posterior(Protocol):
     """Protocol of a posterior: mean and variance of every arm in the current interval."""
 
-    observations: int  # number of readings since the last reset that the posterior holds
+    observations: int  # number of readings that the posterior holds; 0 after a reset
 
     @property
     def mean(self) -> Array:
@@ -104,7 +104,8 @@ class SkippingPosterior(Posterior, Protocol):
     def skip(self, intervals: int) -> None:
         """Advance the posterior by several intervals without readings, at once.
 
-        Apart from rounding errors, the result is that of `Posterior.advance` for each interval.
+        Apart from rounding errors, the result is the same as after one call of `Posterior.advance`
+        for each interval.
 
         Parameters
         ----------
@@ -155,8 +156,8 @@ class FiniteArmsMixin:
 class CandidatesMixin:
     """Mixin for posteriors whose method `_predict` predicts any place of an arm space.
 
-    `mean` and `variance` are those of the candidates. In a box, points between the candidates are
-    searched, too.
+    `mean` and `variance` have one entry for each candidate. In a box, `highest` also searches the
+    points between the candidates.
     """
 
     _field: Field

@@ -171,7 +171,8 @@ class DenseCovariance:
     def arrays(self) -> dict[str, AnyArray]:
         """Return the arrays that a snapshot of the dense covariance contains, by name.
 
-        Between two calls, only the lower triangle of the matrix is kept up to date.
+        A Kalman step updates only the lower triangle of the matrix. This method copies the lower
+        triangle to the upper triangle.
         """
         structural.mirror(self._P)
         return {"covariance": self._P}

@@ -159,9 +159,9 @@ class _OfAnyInterval(StateSpacePosterior):
     """A state-space posterior that also loads snapshots written with another interval length.
 
     The posterior is for intervals of different lengths, and advances by seconds. In earlier
-    versions, the posterior advanced by intervals, and the length of an interval determined the
-    settings in the snapshot. A snapshot of version 0.1.0 is still rejected, because its fingerprint
-    contains this length.
+    versions, it advanced by intervals, so the settings in a snapshot depended on the length of an
+    interval. A snapshot of version 0.1.0 is still rejected, because its fingerprint contains this
+    length.
     """
 
     def _decoded(self, blob: bytes) -> State:

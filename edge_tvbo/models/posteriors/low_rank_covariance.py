@@ -250,9 +250,9 @@ class LowRankCovariance:
             array[..., parts, parts] = np.maximum(array[..., parts, parts], 0.0)
 
     def _shared_covariances(self) -> Array:
-        """Return the covariances of the parts of the components that the low-rank factors explain.
+        """Return the part of the sensors' covariances that the low-rank factors explain.
 
-        The shape is (n, n, M): one covariance matrix (n, n) for each sensor.
+        The shape is (n, n, M): one matrix (n, n) for the n components of each sensor.
         """
         R, M = self._G.shape
         n = len(self._table.kind)

@@ -44,7 +44,7 @@ class Member(NamedTuple):
     epsilon: float | None = None  # ε of TV; 0 is the static model with the event trigger
     momentum: tuple[float, float] | None = None  # ε and α of MTV
     kernel: int = 0  # 0: the field's kernel; 1, 2, ...: the kernel of a length scale
-    length_scale: float | None = None  # length scale of that kernel if several are tried
+    length_scale: float | None = None  # length scale of `kernel`; None for the field's kernel
 
 
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)  # ε of the TV models
@@ -96,7 +96,7 @@ def default_members() -> tuple[Member, ...]:
 
 
 class MixturePosterior(FiniteArmsMixin):
-    """A `Posterior` of fixed size: the weighted mixture of several models of change.
+    """A `Posterior` of fixed size: the weighted mixture of several models of how the field changes.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class RemovalBudget:
         ε of the kernel d = (1-ε)^(|t-t'|/2), below 1. Equivalently, d = exp(-|t-t'| / l_t) with the
         time scale l_t = -2 / ln(1-ε) intervals.
     alpha : float
-        α, relative change of the predictions that is allowed per time scale l_t, 0 or more.
+        α, largest allowed relative change of the predictions per time scale l_t, 0 or more.
 
     Raises
     ------
@@ -176,7 +176,7 @@ class PrunedPosterior(RegressionPosterior):
         """
         factor = self._current_factor()
         F = self._space.covariance(factor.places, self._space.candidates)
-        # relative to the newest reading, so that F does not underflow
+        # times are relative to the newest reading, so that F does not underflow
         F = F * self._temporal.kernel(factor.times, factor.times[-1:])
         found = relevance(factor.regression.precision(), self._residuals(), F)
         return _smallest(found)

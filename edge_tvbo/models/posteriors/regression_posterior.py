@@ -194,9 +194,9 @@ class RegressionPosterior(CandidatesMixin):
         return factor.regression.predict(k, self._space.variance(P) * variance)
 
     def _temporal_part(self) -> tuple[Array, float]:
-        """Return the temporal covariances (n, 1) of the readings with now, and now's variance.
+        """Return the temporal covariance of each reading with now, (n, 1), and the variance now.
 
-        A search in a box predicts many places in the same interval.
+        Both are computed once in an interval, because a search in a box predicts many places.
         """
         if self._present is None:
             now = np.array([self._time])

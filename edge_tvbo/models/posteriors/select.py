@@ -146,7 +146,8 @@ def _by_regression(field: "Field", temporal: "TemporalModel", window: int) -> "S
 def _check_given(field: "Field", policy: str) -> None:
     """Raise `ConfigError` if `field` is a box whose length scales are to be fitted.
 
-    A policy that cannot fit length scales needs this check. `policy` is its name in the message.
+    A policy that cannot fit length scales needs this check. A sentence of the message begins with
+    `policy`.
     """
     if not isinstance(field, SensorField) and field.length_scales == "fitted":
         raise ConfigError(

@@ -174,7 +174,7 @@ class StateSpacePosterior(KalmanBase):
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         """Load the attributes of a copied or pickled state-space posterior."""
         self.__dict__.update(attributes)
-        self.variance = _diagonal(self.covariance)  # copies of two arrays share no memory
+        self.variance = _diagonal(self.covariance)  # in a copy, the view has become an array
 
     def observe(self, arm: int, y: float) -> None:
         """Update the state-space posterior with a reading `y` of `arm`, in model units."""

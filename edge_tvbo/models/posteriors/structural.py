@@ -312,7 +312,7 @@ class StructuralPosterior(FiniteArmsMixin):
         return self._clock.phase(self._model.season_period)
 
     def _refresh(self) -> None:
-        """Compute what depends on the structural posterior's time or liveliness, and the moments.
+        """Recompute all that depends on the structural posterior's time or liveliness.
 
         If no time is known, the mean of the course is used.
         """

@@ -7,8 +7,8 @@ correlation of the sensors. The value of sensor i is Σ_k ℓ_k x_{k,i} with the
 interval. The kernels here call no kernel of another file, because numba's cache does not notice
 changes in other files.
 
-Of the covariance P of the state, all kernels except `mirror` read and write only the lower
-triangle, because they take most of their time to move P through the memory.
+All kernels except `mirror` read and write only the lower triangle of P, the covariance of the
+state. The reason: they spend most of their time on moving P through the memory.
 """
 
 from math import cos, log, pi, sin, sqrt
@@ -82,8 +82,9 @@ def condition(
     A reading more than MAX_ERROR_STDS predictive standard deviations away from its prediction gets
     a larger noise variance, as in `model_bank.condition`.
 
-    g is the covariance of the state with the reading. An entry of P above the diagonal is equal to
-    the entry below it: the first loop adds these entries, and the second loop adds all others.
+    g is the covariance of the state with the reading, a weighted sum of columns of P. The first
+    loop adds the entries below the diagonal. The second loop adds the other entries, which it reads
+    from the lower triangle, because P is symmetric.
     """
     N = m.shape[0]
     n = load.shape[0]

@@ -12,8 +12,8 @@ from edge_tvbo.models.checks import is_finite_number
 from edge_tvbo.numerics.types import Mask
 
 MAX_READING = 1e101  # largest reading in model units; the squares of larger ones would overflow
-MAX_TIME_S = 1e50  # latest time, and longest duration, in s; a snapshot can hold a sum of many
-MAX_SKIPPED = 10**15  # intervals that `skip` may end; a downtime has at most 10^12, of 10 ms
+MAX_TIME_S = 1e50  # limit of a time or a duration, in s; a snapshot can hold a sum of durations
+MAX_SKIPPED = 10**15  # intervals that `skip` may end; a downtime has at most 10^12 (of 10 ms)
 
 
 def eligible_mask(eligible: Mask | None, all_arms: Mask) -> Mask:

@@ -142,7 +142,7 @@ class AutoPolicy(SkippingUpperConfidence):
 
     _posterior: LearningPosterior
     learns_rates = True
-    skips_gaps = True  # in all versions that have `skip`
+    skips_gaps = True  # as in all older versions of `auto` that have `skip`
 
     def __init__(
         self,

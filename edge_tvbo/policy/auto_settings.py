@@ -18,11 +18,11 @@ from edge_tvbo.policy.settings import (
 class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
     """Learns the level and the season of each sensor, and how much the field varies.
 
-    The glossary explains these terms. The policy needs neither a rate of change nor reset times. If
-    there are recorded training days, the policy first learns the course of each sensor, the
-    correlations and the rates of change from these days. With more than 500 sensors, the model is a
-    low-rank approximation. For a field without a structural model, the policy uses a mixture of
-    static and changing models.
+    The glossary explains level and season. The policy needs neither a rate of change nor reset
+    times. If there are recorded training days, the policy first learns the course of each sensor,
+    the correlations and the rates of change from these days. With more than 500 sensors, the model
+    is a low-rank approximation. For a field without a structural model, the policy uses a mixture
+    of static and changing models.
     """
 
     maker: ClassVar[str] = "edge_tvbo.policy.auto:make_auto"
@@ -55,12 +55,15 @@ class AutoSettings(PolicySettings, frozen=True, kw_only=True, tag="auto"):
     def learns_length_scale(self) -> bool:
         """Whether `auto` learns the length scale.
 
-        In this case, `auto` uses the variance of the kernel, and ignores the rest of the kernel.
+        An `auto` that learns the length scale uses only the variance of the kernel.
         """
         return self.length_scale is not None
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield `delta_b` as unused if `auto` has a structural model: it has no event trigger."""
+        """Yield `delta_b` as unused if `auto` does not learn the length scale.
+
+        The model is then structural, and has no event trigger.
+        """
         if self.length_scale is None:
             yield UnusedParameter("delta_b", 'length_scale is not "learned"')
 

@@ -61,7 +61,8 @@ class ObserveResult(msgspec.Struct, frozen=True, gc=False):
     abs_error : float
         |y - mean|, with the posterior mean of the arm before the reading y.
     threshold : float or None
-        κ_t, the largest error that causes no reset; None if no error was tested.
+        κ_t, the largest error at which the event trigger's test does not fire; None if no error
+        was tested.
     age : int
         Number of replies since the last reset, including this reading if it is a reply.
     """
@@ -339,7 +340,8 @@ class SkippingPolicy(Protocol):
     def skip(self, intervals: int) -> None:
         """End several intervals at once, all of them without readings.
 
-        Apart from rounding errors, the result is that of `Policy.advance` for each interval.
+        Apart from rounding errors, the result is the same as after one call of `Policy.advance` for
+        each interval.
 
         Parameters
         ----------

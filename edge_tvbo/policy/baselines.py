@@ -127,7 +127,7 @@ class RoundRobin(ModelFreePolicy):
     def __init__(self, settings: RoundRobinSettings, field: Field) -> None:
         super().__init__(settings.name, field)
         self._first = settings.seed % len(field)
-        self._ahead = 0  # number of turns so far beyond one per interval, modulo M
+        self._ahead = 0  # turns in addition to one for each ended interval, modulo M
         self._picked = np.zeros(len(field), np.int64)  # 1 for arms selected in this interval
 
     def select(self, eligible: Mask | None = None) -> Choice:

@@ -126,8 +126,8 @@ class EtGpUcbSettings(PolicySettings, frozen=True, kw_only=True, tag="et-gp-ucb"
         bool,
         Meta(
             description="Whether the model keeps the reply that caused a reset. Algorithm 1 of "
-            "[ET] keeps this reply. But the policy reproduces table 1 of [ET] only if `keep_last` "
-            "is false."
+            "[ET] keeps the reply, but the policy reproduces table 1 of [ET] only with "
+            "`keep_last = false`."
         ),
     ] = True
     window: Window = None
@@ -284,9 +284,9 @@ class WDboSettings(PolicySettings, frozen=True, kw_only=True, tag="w-dbo"):
     beta: Beta = DEFAULT_BETA
 
     def unused(self) -> Iterator[UnusedParameter]:
-        """Yield `alpha` as unused if `epsilon` is 0, because `alpha` then has no effect.
+        """Yield W-DBO's `alpha` as unused if `epsilon` is 0.
 
-        In this case, W-DBO assumes a constant field, in which no reading becomes stale.
+        The field is then assumed to be constant, so that no reading becomes stale.
         """
         if self.epsilon == 0:
             yield UnusedParameter("alpha", "no reading becomes stale if epsilon is 0")

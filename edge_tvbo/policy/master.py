@@ -33,7 +33,7 @@ from edge_tvbo.policy.draws import uniform
 from edge_tvbo.policy.model_free import REWARD_REACH_STD
 from edge_tvbo.policy.upper_confidence import UpperConfidence
 
-MIN_RIDGE = 1e-14  # of a design, in prior variances; with a smaller ridge, solving may fail
+MIN_RIDGE = 1e-14  # smallest ridge of a design, in prior variances; solving may fail with less
 MAX_ORDERS = 64  # a number above the highest order of an instance
 
 
@@ -169,7 +169,10 @@ class Master(UpperConfidence):
         self._posterior = self._instances[self._order]
 
     def _exists(self, m: int) -> bool:
-        """Return whether MASTER has an instance of 2^`m` intervals now (its procedure 1)."""
+        """Return whether MASTER has an instance of 2^`m` intervals now.
+
+        Procedure 1 of Wei & Luo determines this by a random draw.
+        """
         if m == self._orders:
             return True
         began = self._began + ((self._time - self._began) >> m << m)

@@ -108,7 +108,7 @@ class Opkb(BanditPolicy):
         self._gaps = np.zeros((blocks, M))  # estimated regret of each arm, after each block
         self._sum = np.zeros(M)  # sum of the estimates from all readings since the last reset
         self._sums = np.zeros((blocks, M))  # `_sum` when the current part of each order began
-        self._counts = np.zeros(blocks, np.int64)  # number of readings at the same times
+        self._counts = np.zeros(blocks, np.int64)  # number of readings when these parts began
         self._drawn = np.zeros(M, np.int64)  # 1 for arms whose reply is expected
         self._designs[0] = self._uninformed
         self._responses: dict[int, Array] = {}  # cache; key: number of the design

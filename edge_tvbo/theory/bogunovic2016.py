@@ -26,7 +26,8 @@ def regret_lower_bound(horizon: int, epsilon: float) -> float:
 
     T is the number of intervals, and ε is the rate of change. The bound holds up to a constant
     factor, which the paper does not state. The bound applies to kernels whose fields are twice
-    differentiable, and even to an algorithm that observes the complete previous field f_{t-1}.
+    differentiable. It holds even for an algorithm that observes the complete previous field
+    f_{t-1}.
     Source: [B16] theorem 4.1, Ω(Tε).
     """
     check_count(horizon=horizon)

@@ -42,7 +42,7 @@ class Domain:
 
     @property
     def reach(self) -> float:
-        """Order of magnitude of max f - min f for a field f on the domain, which is r d b1."""
+        """Product r d b1, the order of magnitude of max f - min f for a field f on the domain."""
         return self.side * self.dimension * self.b1
 
     @property

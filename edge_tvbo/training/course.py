@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from edge_tvbo.models.structure import part_of
 from edge_tvbo.numerics.types import Array, Int64Array, Mask
 
-MIN_FULL_SHARE = 0.5  # rows / rows of the fullest season; emptier seasons are not used for shares
+MIN_FULL_SHARE = 0.5  # of the rows of the fullest season; seasons with less give no shares
 CACHED_HARMONICS = 4  # harmonics that are computed at a time
 
 

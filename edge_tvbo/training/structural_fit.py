@@ -343,10 +343,11 @@ class _Fit:
     def _series_to_search(self, scaled: Array, newest: slice) -> "_Series":
         """Return the rows `newest` of the series to which the fit's parameters are fitted.
 
-        Usually there is one series for each eigenvector of the correlation. If there are more
-        sensors than rows, many of these series would be zero, and the fitted noise would vanish. In
-        this case, or if there are more than `MAX_SEARCH_SERIES` sensors, a series consists of the
-        readings of one sensor (a composite likelihood, Varin, Reid & Firth 2011).
+        Usually there is one series for each eigenvector of the correlation. If there are more than
+        `MAX_SEARCH_SERIES` sensors, or at least as many sensors as recorded rows, each series
+        consists of the readings of one sensor (a composite likelihood, Varin, Reid & Firth 2011).
+        The reason: with so few rows, many series of eigenvectors would be zero, and the fitted
+        noise would vanish.
         """
         M = scaled.shape[1]
         loads, skipped = self._loads[newest], self._first_judged - newest.start

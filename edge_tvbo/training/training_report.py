@@ -196,8 +196,9 @@ def held_out_coverage(
 
     The structural model is fitted to the first three quarters of the rows. In each row of the last
     quarter, `auto` selects one reading, and only this reading counts. `modelled` holds the training
-    readings, (T, M), in model units. If `observed` is given, only these readings can be selected.
-    The result is None if no model can be fitted, or if the last quarter has no readings.
+    readings, (T, M), in model units. If the mask `observed` is given, only the readings that it
+    marks can be selected. The result is None if no model can be fitted, or if the last quarter has
+    no readings.
     """
     first = int(TRAINED_SHARE * len(modelled))
     try:

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 MIN_ROW_SHARE = 0.5  # smallest share of the sensors that were read in a complete row
 MIN_SENSORS = 2  # smallest number of sensors that were read in a complete row, unless M is 1
 MIN_ROWS = 24
-# Smallest share of complete rows, of the rows with a reading, with which a recording of few rows is
-# used, and with which an interval is proposed.
+# Complete rows, as a share of the rows with a reading. A recording with fewer complete rows than
+# MIN_ROWS is used only if it has at least this share. A longer interval is proposed only if the
+# recording then has at least this share.
 MIN_COMPLETE_SHARE = 0.8
 
 

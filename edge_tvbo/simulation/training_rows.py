@@ -23,7 +23,7 @@ from edge_tvbo.simulation.row_range import DAY, RowRange
 MAX_GAP_S = DAY / 2  # gaps up to the longer of MAX_GAP_S and MAX_GAP_ROWS are interpolated
 MAX_GAP_ROWS = 6  # rows
 ROUNDS = 10  # rounds of the least-squares fit of the differences between sensors
-PRIOR_ROWS = 24  # the prior slope, 1, has the weight of this number of rows of usual variance
+PRIOR_ROWS = 24  # weight of the prior slope 1, as a number of rows with the usual variance
 
 
 def training_rows(recording: Recording, span: RowRange) -> Array:

@@ -25,8 +25,8 @@ class BoxField:
     """A field over the points of a box in d dimensions; an arm is a tuple of d numbers.
 
     In a `SensorField`, the arm with the highest upper confidence bound is found by comparing all
-    arms. A box has infinitely many arms. Its candidates, a fixed set of Sobol points, are compared
-    first. L-BFGS-B then searches from the best few candidates.
+    arms. In a box, a fixed set of Sobol points is compared first; these points are the candidates.
+    L-BFGS-B then searches from the best few candidates.
 
     Parameters
     ----------

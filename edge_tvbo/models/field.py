@@ -40,7 +40,7 @@ class SensorField:
         is the same for all sensors, so that the best sensor in model units is also the best sensor
         in `unit`.
     log1p_scale : float or None
-        If it is a number, the model works on a log scale: model values are proportional to
+        If this is a number, the model works on a log scale: model values are proportional to
         ``log1p(reading / log1p_scale) - log1p(center / log1p_scale)``, and `scale` is the size of a
         model unit at `center`. On the log scale, a reading below 0 counts as 0.
     objective : "max" or "min"

@@ -85,6 +85,6 @@ def kinds_agree(found: str, expected: str) -> bool:
 
 
 def _parts(kind: str) -> list[str | float]:
-    """Split the kind of a snapshot, a text, into its numbers and the texts around the numbers."""
+    """Split the `kind` of a snapshot into its numbers and the texts around the numbers."""
     parts = _NUMBER.split(kind)
     return [float(each) if index % 2 else each for index, each in enumerate(parts)]

@@ -100,7 +100,7 @@ def matern(
 
 
 def matern_of_distances(r: Array, nu: float) -> Array:
-    """Return the Matérn kernel of all distances `r`, in length scales; `matern` describes it."""
+    """Return the kernel that `matern` describes, for the distances `r` in length scales."""
     if nu == 0.5:
         return np.asarray(np.exp(-r))
     if nu == 1.5:

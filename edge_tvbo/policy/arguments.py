@@ -1,4 +1,4 @@
-"""Checks of arguments, which the methods of all policies use."""
+"""Argument checks that the methods of all policies use."""
 
 import sys
 from math import isfinite

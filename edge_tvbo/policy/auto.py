@@ -39,8 +39,8 @@ def make_auto(settings: AutoSettings, field: Field) -> "AutoPolicy":
     Raises
     ------
     ConfigError
-        If the field is a box. If the length scale is to be learned: also if the field has no
-        positions, or more than `MAX_EXACT_SENSORS` sensors.
+        If the field is a box; or if the length scale is to be learned, and the field has no
+        positions or more than `MAX_EXACT_SENSORS` sensors.
     """
     if not isinstance(field, SensorField):
         raise ConfigError(
@@ -136,8 +136,9 @@ class AutoPolicy(SkippingUpperConfidence):
       sensor may be the hottest one at another time of day.
     - The bound of a sensor that was never read has at least the width `UNREAD_WIDTH`, because the
       prior says little about how much the sensors differ.
-    - If several sensors are selected in an interval, all but the first are selected by bounds of
-      the width `NEXT_WIDTH`. Readings of these sensors show whether the model underestimates them.
+    - If several sensors are selected in an interval, the second and all further sensors are
+      selected by bounds of the width `NEXT_WIDTH`. The readings of these sensors show whether the
+      model underestimates the sensors.
     """
 
     _posterior: LearningPosterior

@@ -71,8 +71,7 @@ class BoxPolicy:
     def select_many(self, k: int, eligible: Mask | None = None) -> tuple[Choice, ...]:
         """Return up to `k` different points of the box to read in the current interval.
 
-        The first point can be any point of the box. The other points are candidates of the box,
-        which are fixed Sobol points.
+        The first point can be any point of the box. The other points are candidates of the box.
         """
         choices = self._policy.select_many(k, eligible)
         self._selected = tuple(choice.arm for choice in choices)

@@ -70,8 +70,8 @@ class Opkb(BanditPolicy):
     A reading y is converted to the reward y / (3 s), clipped to -1 to 1; s is the largest prior
     standard deviation of an arm. Only replies of drawn arms are used. If some arms are not
     eligible, the probabilities of the eligible arms grow in proportion. If the design gives all
-    eligible arms the probability 0, one of them is drawn with equal probabilities, and its reply is
-    not used. This class differs from the authors' program in two points: the program truncates the
+    eligible arms the probability 0, one eligible arm is drawn at random, and its reply is not used.
+    This class differs from the authors' program in two points: the program truncates the
     features of a subset of arms, and the program stops detecting changes after 100 changes.
 
     Parameters

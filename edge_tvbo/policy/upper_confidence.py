@@ -272,7 +272,8 @@ class SkippingUpperConfidence(UpperConfidence):
     def skip(self, intervals: int) -> None:
         """End several intervals of the upper-confidence policy at once, as after a downtime.
 
-        If several scheduled resets are due, the last of them has the effect of all.
+        If several scheduled resets are due, the model is reset once, because further resets would
+        change nothing. The attribute `resets` counts all of them.
         """
         skipped = checked_skipped(intervals) - 1
         resets = self._trigger.due_times(self._time, self._time + skipped)

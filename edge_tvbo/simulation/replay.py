@@ -57,7 +57,7 @@ class Run(msgspec.Struct, frozen=True):
     activations: int
     missed: int
     digest: str  # see `ReplayRecorder.digest`
-    faulty: tuple[str, ...] = ()  # sensors that the controller excluded as faulty, in this order
+    faulty: tuple[str, ...] = ()  # sensors excluded as faulty, in the order of exclusion
 
     @property
     def steps(self) -> NDArray[np.void]:
@@ -151,7 +151,7 @@ class ReplayRecorder:
     def _standardised(self, value: float | None) -> float:
         """Return (reply - predicted mean) / predicted standard deviation in the replay.
 
-        The result is NaN if `value`, the reply, is None.
+        `value` is the reply. If it is None, the result is NaN.
         """
         if value is None:
             return nan

@@ -155,7 +155,7 @@ def resetting_regret(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    r"""Return the regret bound of R-GP-UCB, which holds with probability 1 - δ.
+    r"""Return a regret bound of R-GP-UCB that holds with probability 1 - δ.
 
     .. math:: \sqrt{C_1 T β_T (T/N + 1) γ_N} + 2 + 2 T ψ_T(N, ε)
 
@@ -182,7 +182,7 @@ def resetting_regret(
 
 
 def varying_regret(horizon: int, *, gain: float, beta: float, noise_variance: float) -> float:
-    r"""Return the regret bound of TV-GP-UCB, which holds with probability 1 - δ.
+    r"""Return a regret bound of TV-GP-UCB that holds with probability 1 - δ.
 
     .. math:: \sqrt{C_1 T β_T \tilde{γ}_T} + 2
 
@@ -195,7 +195,7 @@ def varying_regret(horizon: int, *, gain: float, beta: float, noise_variance: fl
         `mandl2024.best_varying_gain`. [B16] eq. 21 uses eq. 46 instead. But eq. 56 omits σ^-2 in
         the determinant, so eq. 46 is too small if N < σ^-4. The author of [M24] found the error.
     beta : float
-        β_T, from `varying_beta_on_arms`, which depends on δ.
+        β_T for the probability δ, from `varying_beta_on_arms`.
     noise_variance : float
         σ², noise variance of a reading, > 0.
 

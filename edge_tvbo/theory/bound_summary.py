@@ -32,7 +32,7 @@ from edge_tvbo.theory.information_gain import gain_ceiling, greedy_gain
 
 
 class SummaryLine(NamedTuple):
-    """One row of the bound summary."""
+    """One row of the bound summary: a number, the paper that states it, and its meaning."""
 
     name: str
     value: float  # `meaning` states its unit

@@ -63,7 +63,7 @@ def triggered_regret(
     a0: float = 1.0,
     b0: float = 1.0,
 ) -> float:
-    r"""Return the regret bound of ET-GP-UCB, which holds with probability 1 - δ.
+    r"""Return a regret bound of ET-GP-UCB that holds with probability 1 - δ.
 
     .. math:: \sqrt{C_1 T β_T (T/N_{lo} + 1) γ_{N_{hi}}} + 2 + T φ_T(ε, N_{hi})
 

@@ -240,10 +240,10 @@ def regret_deviation(
 def likely_regret(expected: float, horizon: int, epsilon: float, *, omega: float) -> float:
     r"""Return [M24]'s regret bound that holds with probability 1 - ω.
 
-    The bound is `expected`, a bound on E[R_T], plus `regret_deviation` with the correlation
-    :math:`c = \sqrt{1 - ε}`. Source: [M24] lemma 4.10. The lemma assumes that conjecture 4.1 of the
-    thesis holds. Eq. 4.43 in the proof also assumes, without saying so, that the chosen places do
-    not depend on the readings.
+    `expected` is a bound on E[R_T]. The result is the sum of `expected` and `regret_deviation` with
+    the correlation :math:`c = \sqrt{1 - ε}`. Source: [M24] lemma 4.10. The lemma assumes that
+    conjecture 4.1 of the thesis holds. Eq. 4.43 in the proof also assumes, without saying so, that
+    the chosen places do not depend on the readings.
     """
     check_range(0, 1, epsilon=epsilon)
     check_not_negative(expected=expected)

@@ -71,7 +71,7 @@ def restart_beta(
     regularization : float
         λ, noise variance that the model assumes.
     delta : float
-        δ, probability that the bound fails in one block, which is the time between two restarts.
+        δ, probability that the bound fails in one block, that is, between two restarts.
 
     Raises
     ------
@@ -81,8 +81,9 @@ def restart_beta(
     Notes
     -----
     Source: [ZS21] theorem 1. With the width β(δ), the confidence bounds of a single block fail with
-    probability δ. However, the theorem states a regret bound with probability 1 - δ, which needs
-    the confidence bounds of all ⌈T/H⌉ blocks. Therefore the theorem needs β(δ/⌈T/H⌉).
+    probability δ. However, the regret bound of the theorem holds only if the confidence bounds of
+    all ⌈T/H⌉ blocks hold. For a regret bound with probability 1 - δ, the theorem therefore needs
+    β(δ/⌈T/H⌉).
 
     Algorithm 1 of the paper prints :math:`B + R \sqrt{2 (γ + 1 + \ln(1/δ))}` instead, the β of
     Chowdhury & Gopalan for λ near 1. `models.beta.AgnosticBeta` implements this printed formula.
@@ -118,7 +119,7 @@ def dynamic_regret(
     beta: float,
     regularization: float,
 ) -> float:
-    r"""Return the regret bound of R-GP-UCB or SW-GP-UCB, which holds with probability 1 - δ.
+    r"""Return a regret bound of R-GP-UCB or SW-GP-UCB that holds with probability 1 - δ.
 
     For R-GP-UCB, `beta` must be the `restart_beta` for δ/⌈T/H⌉.
 

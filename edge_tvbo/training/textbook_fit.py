@@ -88,7 +88,7 @@ def fit_textbook(readings: Array, interval: float, start: float) -> StructuralMo
 
 
 def best_width(field: SensorField, readings: Array, interval: float, start: float) -> float:
-    """Return the width, one of `WIDTHS`, with which the textbook baseline has the least regret.
+    """Return the width from `WIDTHS` with which the textbook baseline has the least regret.
 
     The regret is measured on the last quarter of the rows, after training on the other rows.
     `readings` are in model units of `field`. A row in which no sensor was read is NaN; in such a

@@ -144,7 +144,7 @@ class DenseCovariance:
         self._P[:] = (both + both.T) / 2
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Fill the sensors' `mean` and `variance` from m, the state's mean, and its covariance."""
+        """Fill the sensors' `mean` and `variance` from the mean m and covariance of the state."""
         structural.moments(m, self._P, load, mean, variance)
 
     def condition(

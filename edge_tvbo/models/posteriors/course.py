@@ -29,10 +29,11 @@ class CoursePosterior(FiniteArmsMixin):
 
     The deviations (readings minus course) follow a vector autoregression of order 1: in each
     interval, the deviations are multiplied by φ, and noise is added. The structural model of the
-    field determines the course, the spread, the correlation, the noise variance, and the time
-    constant, which is that of the component `fast`. If the intervals of the model differ in length,
-    their lengths are computed from the times of `set_time` and `pass_time`. For a field without
-    training rows, the course is 0, and the time constant is `DEFAULT_TIME` intervals.
+    field determines the course, the spread, the correlation and the noise variance. The time
+    constant of the deviations is the time constant of the model's component `fast`. If the
+    intervals of the model differ in length, their lengths are computed from the times of `set_time`
+    and `pass_time`. For a field without training rows, the course is 0, and the time constant is
+    `DEFAULT_TIME` intervals.
 
     Parameters
     ----------

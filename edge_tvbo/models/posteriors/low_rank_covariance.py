@@ -110,7 +110,7 @@ class LowRankCovariance:
         return LowRankState(self._G, self._Z, cross=T, covariance=X)
 
     def moments(self, m: Array, load: Array, mean: Array, variance: Array) -> None:
-        """Fill the sensors' `mean` and `variance` from m, the state's mean, and the covariance."""
+        """Fill the sensors' `mean` and `variance` from the mean m and covariance of the state."""
         low_rank_structural.moments(m, self._X, load, mean, variance)
 
     def condition(

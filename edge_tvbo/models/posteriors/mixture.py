@@ -113,7 +113,7 @@ class MixturePosterior(FiniteArmsMixin):
     has a lower limit; see `floored_noise`.
     """
 
-    weights: Array  # weights of the models, which add up to 1
+    weights: Array  # weights of the models; their sum is 1
 
     def __init__(
         self, field: SensorField, *, delta_b: float = 0.1, scales: tuple[float, ...] = ()

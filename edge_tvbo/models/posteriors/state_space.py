@@ -128,7 +128,7 @@ class StateSpaceBase(FiniteArmsMixin, ABC):
 
 
 class KalmanBase(StateSpaceBase):
-    """Base class of posteriors of fixed size, which can advance by fractions of an interval."""
+    """Base class of the posteriors of fixed size that can advance by fractions of an interval."""
 
     def advance(self) -> None:
         """Advance the state-space posterior by one interval."""

@@ -35,7 +35,7 @@ class VariationLearner:
     Parameters
     ----------
     model : StructuralModel
-        The structural model, which has the initial liveliness.
+        The structural model, with the initial liveliness.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class VariationLearner:
         self.reset()
 
     def reset(self) -> None:
-        """Reset the learned variation to that of the model."""
+        """Discard what was learned, and return to the variation that the model assumes."""
         self.liveliness[:] = self._model.liveliness
         self._squares[:] = self._counts[:] = 0.0
         self.scale = 1.0

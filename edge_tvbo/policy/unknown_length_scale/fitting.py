@@ -35,7 +35,11 @@ MAX_SLICE_STEPS = 30
 
 
 class FittingSelector:
-    """Base class of the selectors that fit length scales; `_log_density` explains the prior."""
+    """Base class of the selectors that fit length scales.
+
+    `power` and `rate` define the prior of a length scale; see `_log_density`. `scales` is the
+    number of length scales.
+    """
 
     kind: str  # name of the kind of fit, in the snapshot key
     stored_as: str  # name of the fitted length scales in snapshots
@@ -102,7 +106,7 @@ class MlSelector(FittingSelector):
     kind, stored_as = "likely", "length_scale"
 
     def advance(self, t: int) -> None:
-        """End the interval: fit the length scale if there are readings, and they have changed."""
+        """End the interval as `FittingSelector` does; without readings, do nothing."""
         if self._readings.held:
             super().advance(t)
 
@@ -117,8 +121,8 @@ class MlSelector(FittingSelector):
 class McmcSelector(FittingSelector):
     """A length scale selector that samples length scales by a Markov chain.
 
-    When readings have arrived, the chain continues from its last sample. If no reading has arrived,
-    the distribution of the samples is the same, and the samples stay valid.
+    When readings have arrived, the chain continues from its last sample. Without a new reading, the
+    distribution of the length scale does not change, so the samples stay valid.
     """
 
     kind, stored_as = "sampled", "length_scales"

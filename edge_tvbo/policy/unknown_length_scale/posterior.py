@@ -319,7 +319,7 @@ class LengthScalePosterior(CandidatesMixin):
 
 
 def _extent(field: Field) -> float:
-    """Return the extent of a field, its longest side, which serves as a unit for length scales."""
+    """Return the extent of a field: its longest side, used as a unit for length scales."""
     if isinstance(field, BoxField):
         return float((field.upper - field.lower).max())
     return float(np.ptp(np.asarray(field.positions), axis=0).max())

@@ -63,7 +63,7 @@ class SensorSpace:
         return np.array([float(arm)])
 
     def covariance(self, P: Array, Q: Array) -> Array:
-        """Return the prior covariance (p, q) between the sensor indices P (p, 1) and Q (q, 1)."""
+        """Return the prior covariance (p, q) of sensors with the indices P (p, 1) and Q (q, 1)."""
         return self._kernel[P.astype(np.intp), Q[:, 0].astype(np.intp)]
 
     def variance(self, P: Array) -> Array:

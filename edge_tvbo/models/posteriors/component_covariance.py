@@ -80,7 +80,7 @@ class ComponentCovariance(Protocol):
     def follow_arrays(self) -> None:
         """Recompute all values that depend on the arrays of the component covariance.
 
-        Call this after the arrays were loaded.
+        Call this method after loading the arrays.
         """
         ...
 

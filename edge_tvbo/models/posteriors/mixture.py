@@ -237,8 +237,8 @@ class MixturePosterior(FiniteArmsMixin):
     def skip(self, intervals: int) -> None:
         """Advance all models of the mixture by several intervals without readings, at once.
 
-        The models have stationary priors. Therefore the noise that the intervals add has this
-        covariance: the prior covariance, minus the part of it that remains after the intervals.
+        The models have stationary priors: the noise of the intervals adds exactly the covariance
+        that the intervals remove from the prior.
         """
         retain, A = self._retain**intervals, np.linalg.matrix_power(self._A, intervals)
         Q = self._P - A @ self._P @ A.transpose(0, 2, 1)

@@ -80,8 +80,8 @@ class TwoComponentPosterior(FiniteArmsMixin):
     def skip(self, intervals: int) -> None:
         """Advance the two-component posterior by several intervals without readings, at once.
 
-        The components have a stationary prior. Therefore the noise that the intervals add has this
-        covariance: the prior covariance, minus the part of it that remains after the intervals.
+        The components have a stationary prior: the noise of the intervals adds exactly the
+        covariance that the intervals remove from the prior.
         """
         self._time += intervals
         matrix = np.linalg.matrix_power(self._transition.matrix, intervals)

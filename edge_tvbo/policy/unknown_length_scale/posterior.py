@@ -196,7 +196,7 @@ class Fit(Regression):
 
 
 class LengthScalePosterior(CandidatesMixin):
-    """The posterior for the selected length scale, or the average over several length scales.
+    """The posterior for one selected length scale, or the average of the posteriors for several.
 
     An interval costs O(n³ + n²M) operations for each length scale, for n stored readings and M
     candidate places.
@@ -223,7 +223,7 @@ class LengthScalePosterior(CandidatesMixin):
         return sum(gains) / len(gains)
 
     def at(self, arm: Arm) -> Prediction:
-        """Return the prediction of `arm` with the selected length scale, or a mean over several."""
+        """Return the prediction of `arm`, averaged over all selected length scales."""
         self._fit()
         mean, variance = self._predict(self._space.place(arm)[None, :])
         return Prediction(arm, float(mean[0]), float(variance[0]) ** 0.5)

@@ -158,8 +158,8 @@ def run_benchmark(
 def play(job: BenchmarkRun, recorded: Recorded = NO_RECORDINGS) -> Row:
     """Return the regret of one benchmark run, in model units; each worker calls this function.
 
-    The fields, the noise and the seed of the policy are the same for all policies. They depend only
-    on the problem, the run and the seed of the benchmark. If the problem is the path of a
+    The fields, the noise and the seed of the policy depend only on the problem, the run and the
+    seed of the benchmark, so they are the same for all policies. If the problem is the path of a
     recording, the random numbers depend on the name of the file, and not on its directory.
     """
     problem = _problem(job.problem, recorded)

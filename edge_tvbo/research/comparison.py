@@ -53,7 +53,7 @@ def remove_replays(directory: Path) -> None:
     The directory is removed too, unless it contains other files.
     """
     replays = directory / RESULTS_DIRECTORY
-    # The manifest is removed last: without it, any backtest would use replays that remain.
+    # The manifest is removed last: any backtest would use replays that have no manifest.
     for path in (*replays.glob(f"*-{'[0-9]' * 6}.*"), directory / MANIFEST):
         path.unlink(missing_ok=True)
     for each in (replays, directory):

@@ -141,10 +141,10 @@ class AutoExperiment(SplitExperiment):
 
 
 def _with_differences(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield the rows of the experiment AUTO; all rows but the first have one more number.
+    """Yield the rows of the experiment AUTO; add the number `BEHIND` to all rows but the first.
 
-    The number is the regret of `auto` minus the regret of the row. The first row is the row of
-    `auto`.
+    The number is the regret of `auto` minus the regret of the row. The first of the given rows must
+    be the row of `auto`.
     """
     first = next(rows)
     yield first

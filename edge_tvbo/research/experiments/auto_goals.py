@@ -16,7 +16,7 @@ from edge_tvbo.research.experiments.auto_cases import (
 from edge_tvbo.research.experiments.base import Expectation, ResultTable, case_labels
 from edge_tvbo.research.experiments.split_experiment import PLACES, ROOMS
 
-MAX_REGRET = {  # R_T/T of an earlier `auto` (commit 3f8d6e3), designed with these days
+MAX_REGRET = {  # R_T/T of an earlier `auto` (commit 3f8d6e3), whose design used these test days
     "Intel 7-8": 0.141,
     "Intel 5-6": 0.097,
     "Intel 3-4": 0.063,
@@ -108,10 +108,10 @@ def _published_goal(results: ResultTable) -> Expectation:
 def _mean_goal(
     results: ResultTable, others: str, policies: Sequence[str], goal: float
 ) -> Expectation:
-    """Return the claim that a geometric mean over the recordings is at most `goal`, and its check.
+    """Return the expectation that a geometric mean of regret quotients is at most `goal`.
 
-    The mean is that of quotients: on each recording, the regret of `auto` is divided by the regret
-    of the best policy among `policies`. The text `others` describes these policies.
+    Each recording has one quotient: the regret of `auto`, divided by the regret of the best policy
+    among `policies` (`NO_REGRET` is added to both regrets). The text `others` describes `policies`.
     """
     ours = np.array(_means(results, "auto"))
     best = np.min([_means(results, policy) for policy in policies], axis=0)
@@ -143,6 +143,9 @@ def _coverage_goal(results: ResultTable, place: str) -> Expectation:
 
 
 def coverage_goal(where: str, share: float) -> Expectation:
-    """Return the expectation that the right share of readings is in the intervals of `auto`."""
+    """Return the expectation that `share`, the coverage of 90 % intervals, is 85 to 95 %.
+
+    The text of the expectation begins with `where`. The predictive intervals are those of `auto`.
+    """
     text = f"{where} the 90 % intervals contain {share:.1%} of the readings; the goal is 85 to 95 %"
     return Expectation(text, MIN_COVERED <= share <= MAX_COVERED)

@@ -190,7 +190,7 @@ class ResultTable:
 def table_labels(cell: Cell) -> Labels:
     """Return the labels of an experiment's cell for a `Table`.
 
-    The labels are those of the case, and the label "number", which names the number in the cell.
+    The result contains the labels of the case, and the label "number": the name of the number.
     """
     return {**cell.case, "number": cell.number}
 
@@ -238,7 +238,7 @@ class Experiment(ABC):
         return [row for run in runs for row in self._run(run, seed)]
 
     def published(self) -> list[PublishedValue]:
-        """Return the numbers in the tables of the experiment's paper; [] if it has no tables."""
+        """Return the numbers in the tables of the experiment's paper; [] without such tables."""
         return []
 
     @abstractmethod

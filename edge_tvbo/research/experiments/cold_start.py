@@ -25,8 +25,8 @@ is selected, and nothing is scored.
   AUTO.
 
 For cold starts, the coverage is also measured: the share of readings that are within their 90 %
-predictive intervals. Only selected sensors count. An interval is computed before its reading is
-observed.
+predictive intervals. Only selected sensors count. A predictive interval is computed before the
+policy observes the reading.
 """
 
 from collections.abc import Callable, Iterator
@@ -165,7 +165,7 @@ def _read(policy: AutoPolicy, arm: int, values: Array) -> ColdStartReading:
 
 
 def _one(policy: AutoPolicy, values: Array) -> list[ColdStartReading]:
-    """In a cold start, read the sensor that the policy selects; return a list with its reply."""
+    """In a cold start, read the sensor that the policy selects; return a list of one reading."""
     return [_read(policy, policy.select().arm, values)]
 
 
@@ -354,7 +354,7 @@ def _years_goal(results: ResultTable, place: str) -> Expectation:
 
 
 def _coverage_goal(results: ResultTable, place: str, start: str) -> Expectation:
-    """Return the expectation that the right share of readings is in the predictive intervals."""
+    """Return the expectation that a cold start's 90 % intervals contain 85 to 95 % of readings."""
     name = "Intel" if place == ROOM else place
     return coverage_goal(
         f"{name}, cold, {start}: from the first reading on,",

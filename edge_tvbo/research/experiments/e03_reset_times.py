@@ -2,8 +2,8 @@
 
 Source: [ET] section 5, figures 2 and 7; the settings are in table 4. The trigger is allowed to
 reset the model within a window of size W = N_hi - N_lo around the block length N of R-GP-UCB. The
-experiment varies W. β_t is the same as in E1, because the paper refers to that experiment. The
-`notes` of `ResetTimes` list the differences from the paper.
+experiment varies W. β_t is that of E1, because the paper refers to the experiment that E1 repeats.
+The `notes` of `ResetTimes` list the differences from the paper.
 """
 
 import math

@@ -4,9 +4,9 @@ Source: [ET] section 6, appendix A.3, figure 3 d; the settings are in table 7. T
 for the best values of four gains in T = 300 intervals. The noise variance is σ_n² = .02, and
 β_t = c1 ln(c2 t) with c1 = .8 and c2 = 4. From t = 100 on, the friction of the bearing is 2.5 times
 as large as before. The module `pendulum` contains the plant and lists the differences between this
-plant and that of the paper. The regret of a controller is the difference between two rewards at the
-current friction: that of the best controller in the box of allowed gains, and that of this
-controller. Regret is in standard deviations of the reward over the box.
+plant and that of the paper. The regret of a controller is the reward of the best controller in the
+box of allowed gains, minus the reward of the controller, both at the current friction. Regret is in
+standard deviations of the reward over the box.
 
 For each gain, one length scale is fitted online, in the same way for each policy: the maximum a
 posteriori estimate under a Gamma prior with shape 15 and rate 10/3. The code of the paper divides
@@ -15,7 +15,7 @@ length scales. The mode of the prior is 4.2. This is half the side of the box fo
 gains, and a quarter of the side for the last gain. The paper does not describe how length scales
 are fitted, or within which bounds; `ArdMapPosterior` describes the method used here.
 
-The paper does not state the following settings, and those in the `notes` of `PolicySearch`:
+The paper states neither the following settings nor those in the `notes` of `PolicySearch`:
 
 - The prior variance is always 1.
 - The upper confidence bound is maximised among 256 Sobol points, and then by local searches from

@@ -269,7 +269,7 @@ def _variation(K: Array, values: Array) -> float:
 
 
 def _thinned(horizon: int) -> NDArray[np.intp]:
-    """Return the indices of `horizon` evenly spaced intervals among those of experiment E6."""
+    """Return the indices of `horizon` evenly spaced intervals of a function of experiment E6."""
     return np.arange(horizon) * benchmark_functions.HORIZON // horizon
 
 
@@ -295,9 +295,9 @@ def _block_regrets(results: ResultTable, case: Labels) -> Array:
 
 
 def _order(results: ResultTable, kind: str) -> Iterator[Expectation]:
-    """Test whether ET is the best policy in experiment E6, and the ranks of the policies.
+    """Test whether ET-GP-UCB is the best policy in experiment E6, as in table 2 of [ET].
 
-    The ranks are compared with table 2 of [ET].
+    If table 2 has a column for `kind`, also test whether all policies rank as in this column.
     """
 
     def less(ours: str, theirs: str) -> Array:

@@ -90,9 +90,10 @@ are statements in section 5.1.
         return {label: random_fields.factor(field.kernel) for label, field in self._fields.items()}
 
     def expectations(self, results: ResultTable) -> list[Expectation]:
-        """Test, in experiment E7, the order of the policies and the cost of a wrong rate.
+        """Test, in experiment E7, the order of the policies, and the cost of a wrong ε or N.
 
-        A wrong rate is too high, or 0.
+        ε is the rate given to TV-GP-UCB: too high, slightly too low, or 0. N is the period of
+        R-GP-UCB.
         """
         ahead = [
             expect_less(
@@ -124,7 +125,7 @@ are statements in section 5.1.
         ]
 
     def draw(self, figure: Any, results: ResultTable) -> None:
-        """Draw experiment E7's mean regret (figure 2 a-b), and that with a wrong ε or N (c-d)."""
+        """Draw experiment E7's mean regret (figure 2 a-b), also with a wrong ε or N (2 c-d)."""
         panels = figure.subplots(2, 2)
         for axes, letter, kernel in zip(panels[0], "ab", KERNELS, strict=True):
             for rate, colour in zip(RATES, ("tab:blue", "tab:orange", "tab:green"), strict=True):
@@ -217,7 +218,7 @@ def _high_costs_less(results: ResultTable) -> Expectation:
 
 
 def _wrong_period_costs(results: ResultTable, period: int, other: int) -> Array:
-    """Return the regret with the period `period` minus that with `other`, per run."""
+    """Return, per run of E7, R-GP-UCB's regret with `period` minus its regret with `other`."""
     cases = (_case("r-gp-ucb", "SE", TRUE_RATE, each) for each in (period, other))
     return results.differences("R_T/T", *cases)
 

@@ -118,9 +118,9 @@ Differences from the public code:
   up to five in interval 5. In the public code, LB may use all five from the first interval on.
 - In E11, t0 in g(t) = max(t0, t^.5) is e^(4/(d + 5)) in d dimensions. In the public code, t0 is
   e^(5/(d + 5)). So the first length scale of A-GP-UCB, θ0/t0, is 1.1 to 1.2 times as long in E11.
-- In E11, the suspected regret of a length scale is computed for Matérn kernels, not for squared
-  exponential kernels. The norm bound of a length scale θ is (θ0/θ)^(d/2), as in the paper. In the
-  public code, it is 1 for all length scales.
+- In E11, the suspected regret of a length scale θ is computed for Matérn kernels, not for squared
+  exponential kernels. The norm bound for θ is (θ0/θ)^(d/2), as in the paper. In the public code,
+  the norm bound is 1 for all length scales.
 - In E11, the rule that eliminates candidates has the term 2Σβσ, as in algorithm 1 of the paper. The
   public code has Σβσ.
 - In E11, confidence bounds are bounds of the function. In the public code, they are bounds of a

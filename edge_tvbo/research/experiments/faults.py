@@ -165,7 +165,7 @@ class _Start(NamedTuple):
     def controller(self, mode: str, seed: int, without: int | None = None) -> Controller:
         policy = make_policy("auto", self.field, seed=seed)
         limits: dict[str, Any] = {"reply_timeout": self.interval / 5, "max_age": self.interval}
-        # The mode is one of the allowed texts, which mypy does not know.
+        # mypy does not know that the mode is one of the allowed texts.
         settings = ControllerSettings(interval=self.interval, faults=mode, **limits)  # type: ignore[arg-type]
         chosen: Any = policy if without is None else WithoutArm(policy, without)
         return Controller(chosen, settings, with_text=False)

@@ -116,9 +116,9 @@ def optimum(friction: float) -> tuple[Array, float]:
 
     `friction` is the friction of the bearing in N m s/rad.
 
-    The controller is the best result of four L-BFGS-B searches. They start from controllers of
-    `spread`, so the result is the same at every call. If the linear-quadratic regulator is in the
-    box, it agrees with the best controller to three digits, because the horizon is long.
+    The controller is the best result of four L-BFGS-B searches. The searches start from controllers
+    of `spread`, so the result is the same at every call. If the linear-quadratic regulator is in
+    the box, it agrees with the best controller to three digits, because the horizon is long.
 
     Raises
     ------

@@ -39,8 +39,8 @@ def run_experiment(
     Raises
     ------
     ConfigError
-        If `directory` holds other runs: of another version of edge_tvbo, another experiment or
-        another revision of the experiment, with another seed, or on other data.
+        If the runs in `directory` have another version of edge_tvbo, another experiment, another
+        revision of the experiment, another seed or other data.
     """
     experiment = load(name, data)
     fingerprints = experiment.data_fingerprints()

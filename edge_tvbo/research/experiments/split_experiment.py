@@ -82,7 +82,7 @@ class TrainTestSplit(NamedTuple):
         return self.start + len(self.training) * self.interval
 
     def of_sensors(self, chosen: Mask) -> "TrainTestSplit":
-        """Return the split of the `chosen` sensors, a mask (M,)."""
+        """Return the split with only the sensors for which the mask `chosen` (M,) is true."""
         positions = None if self.positions is None else self.positions[chosen]
         return self._replace(
             training=self.training[:, chosen], test=self.test[:, chosen], positions=positions

@@ -1,8 +1,8 @@
 """Benchmark problems: fields that change with time, whose true values are known.
 
 A package adds a problem with an entry point in the group ``edge_tvbo.problems``. The name of the
-entry point is the name of the problem. The entry point refers to a function without parameters that
-returns a `Problem`, or to a class with the interface of `Problem`.
+entry point is the name of the problem. The entry point refers to an object that returns a `Problem`
+when it is called without arguments: a function, or a class with the interface of `Problem`.
 """
 
 from typing import Any, Literal, Protocol, runtime_checkable

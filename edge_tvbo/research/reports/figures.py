@@ -193,8 +193,8 @@ def calibrations(summary: ComparisonSummary) -> list[Calibration]:
     """Return the calibration of each policy that has a model, for the report's figures.
 
     A calibration is computed from the replies of all seeds. If several sensors may be activated in
-    an interval, the list is empty. In this case, a replay records only the reply of the best of the
-    activated sensors. Replies that are chosen by their values do not show the calibration.
+    an interval, a replay records only the reply of the best of the activated sensors. Replies that
+    are chosen by their values do not show the calibration, so the list is then empty.
     """
     if summary.backtest.pace.per_interval > 1:
         return []

@@ -15,9 +15,9 @@ class Backoff:
     bound (full jitter). So gateways that lost their broker at the same time do not all reconnect at
     the same time.
 
-    An accepted connection (CONNACK) alone does not reset the backoff, because two clients may use
-    the same client id. In this case, the broker accepts each connection of either client, and
-    then ends the session of the other client.
+    If two clients use the same client id, the broker accepts each connection of either client, and
+    then ends the session of the other client. Therefore an accepted connection (CONNACK) alone does
+    not reset the backoff.
 
     Parameters
     ----------

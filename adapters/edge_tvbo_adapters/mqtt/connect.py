@@ -48,8 +48,8 @@ class Attempt(Generic[Connected]):
     def interest(self) -> tuple[int, int] | None:
         """Return the file descriptor of the attempt to connect, and `EVENT_READ`.
 
-        The descriptor becomes readable when the attempt ends. Returns None if the system has no
-        free descriptor or thread. In that case, `result` returns the error immediately.
+        The descriptor becomes readable when the attempt ends. If the system has no free descriptor
+        or thread, this method returns None, and `result` returns the error immediately.
         """
         return (self._ours.fileno(), selectors.EVENT_READ) if self._ours else None
 

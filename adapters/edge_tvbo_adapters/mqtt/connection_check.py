@@ -29,8 +29,8 @@ READ_TIMEOUT_S = 10.0  # longest wait for the retained documents of a running da
 ECHO_TIMEOUT_S = 1.0  # longest wait until a published message comes back
 ROUND_TRIPS = 5
 DELAYED_ACK_S = (0.035, 0.06)  # range of a round trip with TCP's delayed acknowledgement (40 ms)
-MAX_UNKNOWN_SENSORS = 1000  # sensors that are not configured, whose names are stored
-MAX_NAME_LENGTH = 64  # characters of the name of such a sensor; the rest is cut off
+MAX_UNKNOWN_SENSORS = 1000  # largest number of names of unknown sensors that are stored
+MAX_NAME_LENGTH = 64  # characters of the name of an unknown sensor; the rest is cut off
 MAX_NAMES = 12  # largest number of names in a line; more topics or complete sources share one line
 
 
@@ -48,7 +48,7 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 class NoReading(CheckResult, frozen=True):
-    """Check result: no sensor of the source sent a new reading or charge; this is no failure."""
+    """Check result: no new reading from a source, or no battery charge; the check does not fail."""
 
     @property
     def label(self) -> str:
@@ -73,7 +73,7 @@ def check_connection(
     """Yield the result of each step of the connection check, up to the first fatal problem.
 
     The check waits `seconds` for readings, or until Ctrl-C. It publishes no retained message and
-    activates no sensor. With `discovery`, it also tests these topics.
+    activates no sensor. The topics in `discovery` are tested, too.
 
     If there is a read-only login, the check first uses it to read the daemon's status. If the
     daemon is online, the check ends without using the daemon's login, because some brokers use the
@@ -88,7 +88,8 @@ def check_connection(
                 yield _login_in_use(mqtt, instance)
                 return
         observed = Observed(instance, fields, discovery)
-        will = Will(observed.echo_topic, b"")  # like the daemon's, but it changes nothing
+        # The connection has a will, like the daemon's connection; an empty will changes nothing.
+        will = Will(observed.echo_topic, b"")
         with closing(ShortSession(mqtt, instance, observed.take, will=will)) as session:
             yield _accepted(mqtt)
             yield from _subscribe(session, observed)
@@ -187,9 +188,9 @@ class ObservedSource:
         self._sensors_seen: set[str] = set()
         self._sensors_retained: set[str] = set()
         self._unknown_messages = 0
-        self._unknown_sensors: dict[str, None] = {}  # names of those that sent a reading, in order
+        self._unknown_sensors: dict[str, None] = {}  # names, in order of the first reading
         self._rejected: Counter[str] = Counter()
-        self._causes: dict[str, str] = {}  # of the first message that was rejected for each reason
+        self._causes: dict[str, str] = {}  # reason: detail of the first rejected message
 
     def take(self, route: Route, sensor: str, message: MQTTMessage) -> None:
         """Count one message from `sensor` for the connection check of this source."""

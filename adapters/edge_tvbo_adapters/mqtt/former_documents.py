@@ -56,7 +56,7 @@ class FormerDocuments:
             self._clear(self._removed)
 
     def add_removed(self, fields: Set[str]) -> None:
-        """Add `fields` to the fields to clear; they were removed while no link existed."""
+        """Add `fields`, which were removed while no link existed, to the fields to clear."""
         self._removed |= fields
         self._former |= {name: set[str]() for name in fields}
         if self._discovery is None:
@@ -68,8 +68,8 @@ class FormerDocuments:
 
         Each key is a field with retained documents. Its value is the set of topics on which
         activations of the field are retained. The fields and topics of this link are always
-        included. Those of earlier links are included until the broker has cleared their messages.
-        The next link clears only the fields and topics that it does not use itself.
+        included. The fields and topics of earlier links are included until the broker has cleared
+        the messages. The next link clears only the fields and topics that it does not use itself.
         """
         own = self._own
         if not (self._clears_later or self._outbox.clears_former):

@@ -48,7 +48,7 @@ class InputSilence:
 
     @property
     def persists(self) -> bool:
-        """Whether the link has reconnected because all sensors were silent, and they still are."""
+        """Whether all sensors are still silent after a reconnection because of their silence."""
         return self._expects and self._limit > self._configured
 
     def begin(self, now: float) -> None:

@@ -155,7 +155,7 @@ class MqttLink:
         self._begun_at: float | None = None  # monotonic time when the broker accepted the session
         self._online = False  # whether the broker has granted the subscriptions
         self._requests_due = 0.0  # monotonic time from which users' commands are handled
-        self._singly_until = inf  # monotonic time when the link stops sending messages singly
+        self._singly_until = inf  # monotonic time until which one message is sent at a time
         self._last_packet_at = 0.0  # monotonic time of the last packet of any kind
         self._status_due = 0.0  # monotonic time of the next publication of the status
         self._logged_lost = 0  # number of lost messages that were already logged
@@ -289,7 +289,7 @@ class MqttLink:
         self._send_outbox()
 
     def clear_removed(self, fields: Set[str]) -> None:
-        """Clear the retained documents of `fields`, which were removed while there was no link."""
+        """Clear the retained documents of `fields`, the fields removed while there was no link."""
         self._former.add_removed(fields)
 
     def withdraw(self, field: str) -> None:

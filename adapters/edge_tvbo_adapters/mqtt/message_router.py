@@ -204,9 +204,9 @@ class Route:
 class BatteryRoute(Route):
     """Decoder of the messages that report the charge of a sensor's battery.
 
-    If `sharing` is not empty, it contains sensors whose readings arrive on the same topic as the
-    charges. Then this route has only these sensors, and ignores messages without a charge instead
-    of rejecting them. A retained charge is ignored, because its age is unknown.
+    `sharing` contains the sensors whose readings arrive on the same topic as the charges. If
+    `sharing` is not empty, the route has only these sensors, and ignores messages without a charge
+    instead of rejecting them. A retained charge is ignored, because its age is unknown.
     """
 
     def __init__(
@@ -247,9 +247,9 @@ def routes(name: str, field: FieldSettings) -> list[Route]:
     more routes follow:
 
     - one route for all batteries, if no source uses this topic;
-    - otherwise one route for each source that uses this topic. The route has only the sensors of
-      its source, because two sensors in different sources can have the same name in the topic: they
-      can be probes of one device.
+    - otherwise one route for each source that uses this topic. Each of these routes has only the
+      sensors of its source: two sensors in different sources, such as two probes of one device, can
+      have the same name in the topic.
     """
     found = [
         Route(
@@ -275,9 +275,11 @@ def matching(routes: Iterable[Route], topic: str) -> list[Match]:
     """Return the routes that match a topic, each with the sensor in the topic.
 
     Several routes can match the same topic, for example one for sensors on batteries, and one for
-    sensors on mains power. Perhaps only some of these routes have the sensor in the topic. Then a
-    route without the sensor is left out if it belongs to the same field as a route with the sensor,
-    or if both routes decode the same value of the message.
+    sensors on mains power. If only some of the matching routes have the sensor in the topic, a
+    route without the sensor is left out in two cases:
+
+    - The route belongs to the same field as a route with the sensor.
+    - The route decodes the same value of the message as a route with the sensor.
     """
     matches = [
         Match(route, sensor) for route in routes if (sensor := route.sensor(topic)) is not None

@@ -4,10 +4,10 @@ import logging
 
 from edge_tvbo_adapters.mqtt.connection_problems import ConnectionProblem
 
-SHORT_WAIT_S = 5.0  # if the next attempt to connect is later than this, an error is logged
+SHORT_WAIT_S = 5.0  # an error is logged if the next attempt to connect is later
 QUIET_S = 60.0  # between two warnings about short outages, or two errors with the same problem
 MAX_PROBLEMS = 16  # different problems of one outage that are remembered, the newest ones
-MIN_REPEATS = 3  # after this many attempts in a row with the same problem, it counts as lasting
+MIN_REPEATS = 3  # a problem that ends this many attempts in a row counts as lasting
 
 
 class OutageLog:
@@ -34,9 +34,9 @@ class OutageLog:
         self._log = log
         self._name = name
         self._logged: dict[str, None] = {}  # problems that were logged in the present outage
-        self._quiet: dict[str, float] = {}  # by problem of an earlier outage: when it can be logged
+        self._quiet: dict[str, float] = {}  # problem of an earlier outage: time to log it again
         self._last_text = ""  # of the problem that ended the last attempt to connect
-        self._repeats = 0  # number of attempts in a row that this problem has ended
+        self._repeats = 0  # number of attempts in a row with the last problem
         self._lost: tuple[ConnectionProblem, float] | None = None
         self._short_outages = 0
         self._quiet_until = 0.0

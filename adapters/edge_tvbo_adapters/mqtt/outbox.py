@@ -34,14 +34,15 @@ from msgspec.structs import replace
 from edge_tvbo_adapters.mqtt.publication import ActivationId, Publication
 
 MAX_IN_FLIGHT = 20  # messages that are not acknowledged; the default of paho and of mosquitto
-FOR_ACTIVATIONS = 4  # how many of these places are kept free for activations
+FOR_ACTIVATIONS = 4  # how many of the `MAX_IN_FLIGHT` places are kept for activations
 MAX_NOTICES = 100  # waiting notices without a session; the oldest is dropped first
 MAX_NOTICES_IN_SESSION = 5000  # waiting notices in a session; enough for a large network
 MAX_UNSENT = 1000  # dropped activations that are not recalled yet
 MAX_ATTEMPTS = 3  # attempts to send a notice; then it is dropped, as it may break the connection
 
-# A message replaces one with the same key: the topic, a notice's number, or the field and sensor of
-# a live command, because several sensors, also of different fields, can have the same topic.
+# A message replaces an older message with the same key. The key of a retained message is its topic,
+# and the key of a notice is its number. The key of a command is its field and sensor, because
+# several sensors, even of different fields, can have the same topic.
 Key = str | int | tuple[str, str]
 
 
@@ -272,8 +273,8 @@ class Outbox:
     def _confirm(self, topic: str) -> None:
         """Remove the activations on `topic` from the outbox's unconfirmed activations.
 
-        An earlier session sent these activations. They count as confirmed, because the broker has
-        now acknowledged a retained message on `topic`.
+        An earlier session sent the activations. The activations count as confirmed, because the
+        broker has now acknowledged a retained message on `topic`.
         """
         left = [each for each in self._unconfirmed if each[0] != topic]
         self._unconfirmed = deque(left, maxlen=MAX_UNSENT)
@@ -285,7 +286,7 @@ class Outbox:
         """
         if publication.activates:
             self._refused.append(publication.activates)
-            sent = replace(publication, activates=None, recalled=False)  # its state since then
+            sent = replace(publication, activates=None, recalled=False)  # as `mark_sent` stores it
             if self._states.get(publication.topic) in (publication, sent):
                 del self._states[publication.topic]
         if publication.activates or not publication.retained:

@@ -42,7 +42,7 @@ class Publisher:
     Attributes
     ----------
     retained_topics : dict of str to set of str
-        For each field, the topics on which activations are retained: those of sleepy sensors.
+        For each field, the activation topics of sleepy sensors, on which activations are retained.
     """
 
     def __init__(self, base: str, fields: Mapping[str, FieldSettings], outbox: Outbox) -> None:

@@ -15,10 +15,10 @@ class SenderLimits:
     Messages and decoding time that a sender does not use are saved for later: at most the messages
     of `BURST_S` seconds, and at most `MAX_DECODING_S` seconds of decoding.
 
-    The caller measures the decoding with the clock in the attribute `clock`. At first, this is the
-    monotonic clock, which is exact enough as long as no message is slow to decode. After a slow
-    message, `clock` is the clock of the thread's processor time, which takes five times as long to
-    read.
+    The caller measures the time for decoding with the clock in the attribute `clock`. At first,
+    `clock` is the monotonic clock, which is exact enough as long as no message is slow to decode.
+    After a slow message, `clock` is the clock of the thread's processor time, which takes five
+    times as long to read.
 
     >>> limits = SenderLimits(0.1)
     >>> [limits.allows(now) for now in (0.0, 1.0, 11.0)]

@@ -34,10 +34,10 @@ class Reconnection:
     In MQTT 5, a broker can say why it ends a session; then this reason is logged. In MQTT 3.1.1,
     the broker does not say why it ends a session. So after a short session, the link sends one
     message at a time. If the same message was unacknowledged at the end of each of the short
-    sessions, this message is the probable cause. A large message is then left out. If the sessions
-    still end early without this message, the cause may be another one. So the message is published
-    again when the series of short sessions is over. If the message is the cause after all, this is
-    recognised again.
+    sessions, this message is the probable cause. If the message is large, the next sessions leave
+    it out. If these sessions end early, too, the message may not be the cause. So the message is
+    published again when the series of short sessions is over. If the message is the cause after
+    all, the link recognises it again in the same way.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ class RequestQueue:
             yield self._waiting.popleft()
 
     def take_over(self, before: "RequestQueue") -> None:
-        """Queue the commands of the queue `before`, unless they are for another instance."""
+        """Queue the commands of the queue `before` if both queues are for the same instance."""
         if before.filter == self.filter:
             self._waiting.extend(before.take())
 

@@ -23,7 +23,7 @@ MIN_REPEAT_S = 600.0  # shortest time between two warnings about one topic
 
 
 class Refusal(NamedTuple):
-    """A refused message, the first refused one on its topic, and a text with the reason."""
+    """A refused message that the sender has logged, and the text of the warning."""
 
     publication: Publication
     text: str
@@ -128,7 +128,7 @@ class Sender:
     def note_acceptance(self, topic: str) -> None:
         """Log that the broker has accepted a sent message, if it has refused messages on `topic`.
 
-        A later refusal is logged again, unless less than `MIN_REPEAT_S` have passed.
+        A later refusal is logged again, at the earliest `MIN_REPEAT_S` after the last warning.
         """
         if refused := self._refused & {(topic, False), (topic, True)}:
             self._refused -= refused

@@ -211,8 +211,7 @@ class Session:
     def keepalive(self) -> float:
         """Seconds without traffic after which the session sends a ping; inf for no pings.
 
-        The configured keep-alive applies, unless the CONNACK of an MQTT 5 broker contains another
-        one.
+        A keep-alive in the CONNACK of an MQTT 5 broker replaces the configured keep-alive.
         """
         return self._client.keepalive or inf
 

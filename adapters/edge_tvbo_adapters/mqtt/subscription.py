@@ -60,7 +60,7 @@ class Subscription:
         self._optional = optional
         self._health = health
         self._health_at = inf  # monotonic time of the subscription to the health
-        self._ended_by_health = 0  # sessions in a row that ended instead of the broker's answer
+        self._ended_by_health = 0  # sessions in a row that ended before the broker's answer
         self._asked: list[str] = []  # the filters of the last SUBSCRIBE
         self.was_refused = False
         self._granted_by = inf  # monotonic time when a SUBACK is overdue

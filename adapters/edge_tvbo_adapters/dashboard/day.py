@@ -42,9 +42,9 @@ def recorded_day(
 ) -> RecordedDay:
     """Return one recorded day of the field `name`.
 
-    This is the day `day`, or the newest day if nothing was recorded on `day`. If an interval is
-    both in the history and in `live_frames`, its two frames are combined. If the frames differ, the
-    combined frame has the newer decision, and the values of the live frame.
+    The result is `day`, or the newest day if `day` is None or nothing was recorded on `day`. If an
+    interval is both in the history and in `live_frames`, its two frames are combined. If the frames
+    differ, the combined frame has the newer decision, and the values of the live frame.
     """
     stored, notices, complete = _stored(name, field, open_history)
     frames = _merged([*stored, *live_frames])
@@ -135,7 +135,7 @@ def _stored(
             count = min(MAX_ENTRIES, max(1, MAX_CELLS // len(field.sensors)))
             entries = history.newest(name, count)[::-1]
     except DataError as error:
-        log.warning("%s", error)  # the text names a file, so the page does not show it
+        log.warning("%s", error)  # not shown on the page, because the text names a file
         return [], {}, False
     frames = list(frames_of(entries, field))
     return frames, {_key(each): each for entry in entries for each in entry.notices}, True

@@ -86,9 +86,12 @@ class DashboardFieldState:
     def add_decision(self, decision: Decision) -> None:
         """Add a frame with `decision` to the field's frames in the state of the dashboard.
 
-        There are two exceptions. If the last frame belongs to the same interval, its decision is
-        replaced. A decision that a frame already contains is ignored: the broker has only sent the
-        copy that it retains.
+        There are two exceptions:
+
+        - If the last frame belongs to the same interval, the decision of the last frame is
+          replaced.
+        - If a frame already contains the decision, the decision is ignored, because it is the copy
+          that the broker retains.
 
         A daemon that restarts without stored state counts its intervals from 0 again. So two frames
         with the same interval number can belong to different intervals; see `is_of_interval`.
@@ -245,8 +248,8 @@ class DashboardFieldState:
     def _frame_of_posterior(self) -> int | None:
         """Return the index of the dashboard's frame for the interval of the present posterior.
 
-        The index is -1 for the last frame and -2 for the frame before it. It is -2 if a reply has
-        begun a new interval, because the decision of the new interval then arrives before the
+        The index is -1 for the last frame and -2 for the frame before it. If a reply has begun a
+        new interval, the index is -2, because the decision of the new interval arrives before the
         posterior of the old interval. Returns None if neither of the two frames has the interval.
         """
         for index in range(-1, -1 - min(2, len(self.frames)), -1):

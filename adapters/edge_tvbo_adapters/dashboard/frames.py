@@ -23,10 +23,10 @@ class DashboardField(msgspec.Struct, frozen=True):
     unit: str
     objective: Objective
     interval: float | None  # s; None if each reading ends an interval
-    positions: tuple[tuple[float, float], ...] | None  # m, as in `sensors`; None if unknown
+    positions: tuple[tuple[float, float], ...] | None  # m, in the order of `sensors`
     names: Mapping[str, str] = {}  # names of sensors, if they differ from the ids
     threshold: float | None = None  # threshold of the alerts; None without alerts
-    log1p_scale: float | None = None  # in `unit`; None if the model is not on a log scale
+    log1p_scale: float | None = None  # s of the log scale, in `unit`; None without log scale
     is_published: bool = True  # whether the daemon publishes the estimates of the sensors
     decimals: int = 2  # the daemon rounds values in `unit` to this number of decimals
     has_model: bool = True  # whether the policy estimates the sensors
@@ -42,7 +42,7 @@ class Frame(msgspec.Struct, frozen=True):
     std: list[float] | None = None  # standard deviations, in the same order
     hotspot: str | None = None  # the sensor with the highest mean (lowest for "min"), if known
     readings: dict[str, float] = {}  # the last accepted reading of each sensor in the interval
-    begin: str | None = None  # start of the interval; None if this is the time of the decision
+    begin: str | None = None  # start of the interval; None if equal to the time of the decision
 
 
 class Selection(msgspec.Struct, frozen=True):

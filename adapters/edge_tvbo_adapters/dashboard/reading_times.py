@@ -1,7 +1,7 @@
 """Reading times: which readings in a posterior are new to the dashboard.
 
-A posterior contains the last reading of each sensor, and the age of this reading. It does not say
-whether the reading arrived in the interval of the posterior or earlier.
+A posterior contains the last reading of each sensor, and the age of the reading. The posterior does
+not say whether the reading arrived in the interval of the posterior or earlier.
 """
 
 from edge_tvbo.messages.documents import Decision, PublishedPosterior
@@ -42,8 +42,9 @@ class ReadingTimes:
 
         `before` is the posterior that was received before `posterior`.
 
-        If the clock was set, no reading is new, but the times of all readings have changed by the
-        same duration. The dashboard needs at least two readings with known times to recognise this.
+        After the clock was set, no reading is new, but the times of all readings have changed by
+        the same duration. To recognise a set clock, the dashboard needs at least two readings with
+        known times.
         """
         at = seconds(posterior.at)
         shifts: dict[str, float] = {}

@@ -115,11 +115,12 @@ class DashboardState:
 
         A message does not fit the dashboard's configuration if it names an unknown sensor, has
         another unit, or is a health report about other fields. Then the pages advise the user to
-        restart the dashboard.
+        restart the dashboard. There are two cases:
 
-        The message may be an old one, from an earlier configuration, if its unit or its fields
-        differ, or if the broker stored it (`retained`). In this case, the pages remove the advice
-        when the topic is cleared, or when a later message on the topic fits.
+        - The message names an unknown sensor, and is not `retained`. The pages show the advice
+          until the restart.
+        - Any other message may be an old one, from an earlier configuration. The pages remove the
+          advice when the topic is cleared, or when a later message on the topic fits.
         """
         limit = MAX_MESSAGE_SIZES.get(topic.rpartition("/")[2], MAX_MESSAGE_SIZE)
         if len(payload) > limit:
@@ -142,8 +143,8 @@ class DashboardState:
     def forget_alerts(self) -> list[SseEvent]:
         """Remove the alerts from the dashboard's state; return the events for the pages.
 
-        After each subscription, the broker sends the alerts that it retains. It does not say that
-        an alert was cleared while the dashboard was not connected.
+        After each subscription, the broker sends the alerts that it retains. The broker does not
+        say that an alert was cleared while the dashboard was not connected.
         """
         events: list[SseEvent] = []
         for name, field in self.fields.items():

@@ -79,8 +79,8 @@ export class CourseChart {
   }
 }
 
-// A line is interrupted after this time without an estimate, in ms: a few intervals. If intervals follow the readings, the median of
-// their lengths is used.
+// A line is interrupted after this time without an estimate, in ms: a few intervals. If the length of an interval is not fixed, the median
+// length is used.
 function gapOf(field, points) {
   const steps = points.slice(1).map((each, k) => each.at - points[k].at).sort((a, b) => a - b);
   return MAX_GAP * (1000 * (field.interval ?? 0) || steps[Math.floor(steps.length / 2)] || 1000);

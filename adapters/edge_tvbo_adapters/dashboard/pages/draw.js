@@ -111,7 +111,7 @@ export function clock(time, utc, seconds = false) {
 const formats = new Map();
 
 // A time or a date as text, in UTC or by this browser's clock. A format is stored, because to create it takes much longer than to use it.
-// It is always one of UTC, because the zone of the browser changes when a phone travels.
+// A stored format always has the zone UTC, because the zone of the browser changes when a phone travels.
 export function formatted(time, options, utc) {
   const key = JSON.stringify(options);
   if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat("en-GB", { ...options, timeZone: "UTC" }));

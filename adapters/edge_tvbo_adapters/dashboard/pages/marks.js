@@ -18,8 +18,8 @@ export function marksOf(notices) {
   }).sort((a, b) => a.at - b.at);
 }
 
-// The periods of alerts between `begin` and `end`, as pairs of times. A broker does not retain notices, so the last ones may be missing.
-// In this case, the retained document shows the end of the last alert, `alertOver`, or the beginning of an active alert.
+// The periods of alerts between `begin` and `end`, as pairs of times. A broker does not retain notices, so the last notices may be missing.
+// The retained document then shows the end of the last alert, `alertOver`, or the beginning of an active alert.
 export function alertSpans(marks, begin, end, { alert, alertOver }) {
   const changes = marks.filter((each) => each.event.startsWith("alert"));
   const spans = [];

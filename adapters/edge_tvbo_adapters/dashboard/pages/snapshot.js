@@ -25,7 +25,7 @@ export function liveSnapshot(field, data, connections, now) {
   for (const id of health?.energy?.low_battery ?? []) snapshot.sensor(id).lowBattery = true;
   const hotspot = data.hotspot?.sensor ?? snapshot.hotspot;
   const alert = data.alert?.active ? data.alert : null;
-  const threshold = data.alert?.threshold ?? null; // not that of `field`: a command or a reload of the daemon may have changed it
+  const threshold = data.alert?.threshold ?? null; // `field` may have an old threshold: a command or a reload of the daemon may have changed it
   if (alert) for (const id of sensorsBeyond(alert, snapshot)) snapshot.sensor(id).beyond = true;
   const alertOver = data.alert?.active === false && data.alert.since ? Date.parse(data.alert.since) : null;
   return Object.assign(snapshot, { live: true, paused: Boolean(health?.paused), hotspot, alert, alertOver, threshold, notices: data.notices });
@@ -169,8 +169,8 @@ export function couldBeSelected(snapshot, sensor) {
   return sign * (bound - nextBound) <= error;
 }
 
-// The word for why a sensor could not be selected; null if no reason is known. The daemon names only some of very many such sensors, and
-// none if it probes the sensors in turn. Then, the present state of the sensor shows the probable reason.
+// The word for why a sensor could not be selected; null if no reason is known. A decision names only `MAX_INELIGIBLE` of these sensors, and
+// a probe of the sensors in turn names none. The present state of a sensor that is not named shows the probable reason.
 function ineligibilityOf({ decision, nextId }, { id, ignored, unresponsive, fault, lowBattery }) {
   const { ineligible, earlier, reason } = decision, isProbe = reason === "probe";
   if (id in ineligible) return ineligible[id];

@@ -240,10 +240,10 @@ def _explained(
 ) -> float:
     """Return the share of the variance of CSV readings that their labels explain, 0 to 1.
 
-    The variance is the sum of the squared deviations of all readings from the mean of their sensor.
-    The unexplained part is the sum of their squared deviations from the mean of their group. A
-    group contains the readings of one sensor that have the same label; `key` is the number of each
-    reading's group.
+    A group contains the readings of one sensor that have the same label; `key` contains the number
+    of each reading's group. The variance is the sum of the squared deviations of all readings from
+    the mean of their sensor. The unexplained part is the sum of the squared deviations of all
+    readings from the mean of their group.
     """
 
     def squares(group: NDArray[np.intp]) -> float:

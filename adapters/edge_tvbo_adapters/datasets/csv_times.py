@@ -113,7 +113,7 @@ class TimeParser:
     def _has_excel_days(self, first: str) -> bool:
         """Return whether the CSV times are numbers of days, as Excel counts them.
 
-        At least one number must have a fraction, unless the name of the column is in `DATE_NAMES`.
+        If the name of the column is not in `DATE_NAMES`, at least one number must have a fraction.
         """
         texts = [text.strip().replace(",", ".") for text in (first, *self._sample)]
         is_date = self._header in DATE_NAMES or any("." in text for text in texts)

@@ -143,8 +143,9 @@ def is_number(text: str) -> bool:
 def without_codes(reading: NDArray[np.float64]) -> tuple[NDArray[np.float64], dict[float, int]]:
     """Return CSV readings with NaN in place of codes such as -999, and how often each code occurs.
 
-    A code is far below or far above all other readings. It is one of `CODES`, or the only very
-    large number: no other number has an absolute value of at least `MIN_FILL_VALUE`.
+    A code is far below or far above all other readings. It is one of `CODES`, or a fill value: the
+    absolute value of a fill value is at least `MIN_FILL_VALUE`, and the absolute values of all
+    other numbers are at most `MAX_BESIDE_FILL`.
 
     >>> import numpy as np
     >>> without_codes(np.array([20.0, -999.0, 25.0]))

@@ -13,7 +13,7 @@ from edge_tvbo.simulation.recording import USUAL_INTERVALS
 MAX_CELLS = 50_000_000  # largest number of cells of a grid: 400 MB of float64
 MIN_ROUNDED_INTERVAL = 60.0  # s; with this or a longer interval, the grid begins at a whole second
 MIN_AGREEMENT = 0.1  # how well the times fit one grid, 0 to 1; below this, no grid is preferred
-MAX_OFFSET_SHARE = 0.1  # of an interval; a time difference with a smaller error is regular
+MAX_OFFSET_SHARE = 0.1  # of an interval; a time difference is regular if its error is smaller
 # If at least this share of the differences between the times of all sensors together is regular,
 # the times of all sensors together are used.
 MIN_REGULAR_SHARE = 0.8
@@ -90,9 +90,9 @@ def spacing(
     exactly, this value. Otherwise the interval is the median difference, or a usual interval near
     the median.
 
-    In a long file, the differences are computed for each sensor separately. There is one exception:
-    these differences have no common value, but the times of all sensors together are regular. Then
-    one sensor was read in each interval, and the differences between all times are used.
+    In a long file, the differences are computed for each sensor separately. If these differences
+    have no common value, but the times of all sensors together are regular, one sensor was read in
+    each interval. The differences between the times of all sensors are then used instead.
 
     Parameters
     ----------

@@ -118,7 +118,8 @@ def _columns(
 def without_rounding_error(means: NDArray[np.float64]) -> NDArray[np.float64]:
     """Round the `means` of recorded readings to 12 digits, which removes their rounding errors.
 
-    Means below 1e-11 are not rounded, because the power of ten would not be exact.
+    Means with an absolute value below 1e-11 are not rounded, because the power of ten would not be
+    exact.
 
     >>> import numpy as np
     >>> without_rounding_error(np.array([(11.77 + 11.79 + 11.78) / 3, 0.0])).tolist()

@@ -34,13 +34,13 @@ LOCAL = "local"
 CONNECT_TIMEOUT_S = 10.0  # longest wait for the scheduler's reply, and then for its first worker
 CONNECT_ATTEMPTS = 5
 REPEAT_S = 0.01  # delay before an ignored SIGINT is sent again
-COMPUTING_PACKAGES = ("edge_tvbo", "numpy", "numba", "scipy")  # their versions affect the results
+COMPUTING_PACKAGES = ("edge_tvbo", "numpy", "numba", "scipy")  # with an effect on the results
 DASK_LOGGERS = ("distributed", "distributed.client")
 
 
 @contextmanager
 def connect(address: str, workers: int) -> Iterator[Executor]:
-    """Return an executor over the Dask cluster whose scheduler is at `address`.
+    """Provide an executor over the Dask cluster whose scheduler is at `address`.
 
     Parameters
     ----------
@@ -262,8 +262,8 @@ async def _identity_at(address: str) -> dict[str, Any]:
 def _check_workers(client: "Client") -> None:
     """Check the workers of the Dask cluster, before any job is sent to them.
 
-    Raises `ClusterError` if there is no worker, or if the scheduler or a worker has package
-    versions that differ from those of this machine. Logs a warning if the processor of a worker is
+    Raises `ClusterError` if there is no worker, or if the package versions of the scheduler or of a
+    worker differ from the versions on this machine. Logs a warning if the processor of a worker is
     of another type.
     """
     address = client.scheduler.address
@@ -310,8 +310,8 @@ def _run_checked(
 ) -> Outcome:
     """Call `function` on this Dask worker and return its result.
 
-    Raises `ClusterError` if the result could differ from the result that the main process would
-    compute, or if the worker lacks data or a package.
+    Raises `ClusterError` if the main process could compute another result, or if this worker lacks
+    data or a package.
     """
     from distributed import get_worker
 

@@ -11,9 +11,9 @@ delay, Home Assistant could reject a state that its old entities do not allow, a
 could lose its state.
 
 Home Assistant removes an entity if the message contains only the key and the platform of the
-entity. In this way, the daemon removes the entities of a removed field. It does not have to store
-these entities, because the copy that the broker retains still contains them. After the removal, the
-daemon clears the retained states of the removed field.
+entity. In this way, the daemon removes the entities of a removed field. The daemon does not have to
+store these entities, because the copy that the broker retains still contains them. After the
+removal, the daemon clears the retained states of the removed field.
 
 If the removals do not fit in one message, they are divided among several messages. The first
 message already replaces the broker's copy, which then no longer contains the entities that the
@@ -324,8 +324,8 @@ def with_removals(
 ) -> list[dict[str, Any]]:
     """Return the discovery messages that describe and remove entities, in order of publication.
 
-    Each returned message contains `message`, and as many of the `removals` as fit. The last one
-    also contains those of the `repeated` removals that fit. The broker will retain only the last
+    Each returned message contains `message`, and as many of the `removals` as fit. The last message
+    also contains as many of the `repeated` removals as fit. The broker will retain only the last
     message.
     """
     room = MAX_MESSAGE - len(msgspec.json.encode(message))

@@ -193,9 +193,10 @@ class Entities:
     def _threshold(self, name: str, field: DiscoveryField, lowest: float, highest: float) -> Entity:
         """Return the Home Assistant entity of the alert's threshold.
 
-        The platform of the entity is `number`, `text` if the steps of a `number` are too large for
-        the field, or `sensor` if commands are off. The key of the entity depends on the platform.
-        Otherwise, Home Assistant would keep the old entity when the platform changes.
+        If commands are off, the platform of the entity is `sensor`. If commands are on, the
+        platform is `number`, or `text` if the steps of a `number` are too large for the field. Each
+        platform has its own key. With a common key, Home Assistant would keep the old entity when
+        the platform changes.
         """
         entity, title = self._of(name), f"{title_of(name)} alert threshold"
         shown = {
@@ -297,7 +298,7 @@ class Entities:
         """Yield two groups of entities of a field's sensors: estimates, and switches.
 
         A switch makes the daemon ignore its sensor. A group without entities is left out. Home
-        Assistant makes the ids of these entities from their names.
+        Assistant makes the ids of these entities from the names of the entities.
         """
         if len(field.sensors) > MAX_SENSORS:
             return

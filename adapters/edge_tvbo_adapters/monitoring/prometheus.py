@@ -5,8 +5,8 @@ is configured and has readings.
 
 Each counter begins at 0 when the daemon starts; it does not continue a count of the stored state.
 If the daemon was killed, a stored count can be lower than the count at the last scrape. If the
-counter began with this lower count, Prometheus would assume that the counter had restarted at 0.
-Then it would add the whole stored count to the increase of the counter.
+counter began with this lower count, Prometheus would assume that the counter had restarted at 0,
+and would add the whole stored count to the increase of the counter.
 """
 
 import logging

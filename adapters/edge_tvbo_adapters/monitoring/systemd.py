@@ -38,7 +38,7 @@ class SystemdNotifier:
     def ready(self, text: str) -> bool:
         """Report to systemd that the start, or a reload, is complete.
 
-        Return False if systemd did not receive the report, so that it has to be sent again.
+        Return False if systemd did not receive the report; the caller then has to report again.
         """
         is_received = self._send(f"READY=1\nSTATUS={_line(text)}")
         if is_received:
@@ -53,7 +53,7 @@ class SystemdNotifier:
     def alive(self) -> bool:
         """Report to systemd's watchdog that the daemon makes progress.
 
-        Return False if systemd did not receive the report, so that it has to be sent again.
+        Return False if systemd did not receive the report; the caller then has to report again.
         """
         return self._send("WATCHDOG=1")
 

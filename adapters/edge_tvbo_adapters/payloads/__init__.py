@@ -44,8 +44,8 @@ class PayloadFormats(Registry):
     def has_downlink(self, payload: str) -> bool:
         """Return whether the format `payload` has a default downlink message.
 
-        Also returns True for a format that cannot be loaded: `mistakes` reports this fault, so that
-        no second mistake has to be reported for the missing downlink message.
+        The result is also True for a format that cannot be loaded. `mistakes` reports the fault of
+        such a format; a missing downlink message would be a second mistake with the same cause.
         """
         try:
             preset = preset_of(payload)

@@ -4,8 +4,8 @@ ChirpStack decodes the device's bytes into ``object``, with the codec of the dev
 downlink waits in a queue until the next uplink of the device. Downlinks cannot be removed over
 MQTT, so they accumulate if a device does not respond.
 
-``time`` is the time of the gateway. If the gateway's clock was never set, this time may be in 1980.
-In this case, the time of arrival is used.
+``time`` is the time of the gateway. If the gateway's clock was never set, ``time`` may be in 1980,
+and the time of arrival is used instead.
 
 https://www.chirpstack.io/docs/chirpstack/integrations/events.html
 https://www.chirpstack.io/docs/chirpstack/integrations/mqtt.html

@@ -48,7 +48,8 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
     A path consists of names and indices, such as ``sensors[0].temperature``. Without the path
     ``value``, the document itself is the value. A time is a number of seconds, milliseconds,
     microseconds or nanoseconds since 1970, or a text in RFC 3339 with an offset from UTC. A text
-    without an offset is rejected, unless the setting ``timezone`` names the zone of its local time.
+    without an offset is a local time in the zone that the setting ``timezone`` names. Without this
+    setting, the text is rejected.
 
     >>> codec({"value": "t", "time": "ts"})(b'{"t": 21.3, "ts": "2004-03-07T08:00:00Z"}')
     (21.3, 1078646400.0)

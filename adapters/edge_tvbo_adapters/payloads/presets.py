@@ -25,8 +25,8 @@ class DevicePreset(msgspec.Struct, frozen=True):
     topic : str
         Topic of the readings. Each ``{word}`` stands for a level, or for a part of a level.
     values : callable
-        Takes a payload, and returns the texts that the setting ``value`` can have for it. Raises
-        `PayloadError` for the payload of another integration.
+        Takes a payload, and returns the texts that the setting ``value`` can have for this payload.
+        Raises `PayloadError` for the payload of another integration.
     activate : Activation, optional
         The command that activates a sensor; None if the integration has no such command.
     alternative : DevicePreset, optional

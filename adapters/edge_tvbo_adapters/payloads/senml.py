@@ -78,8 +78,8 @@ def codec(settings: Mapping[str, str]) -> PayloadCodec:
 def of_one_name(matching: Sequence[Measurement], name: str) -> Sequence[Measurement]:
     """Return the SenML measurements in `matching` that are called `name`.
 
-    The names of all measurements in `matching` end with `name`. If none of them is equal to `name`,
-    all measurements are returned, unless they have several names; then `PayloadError` is raised.
+    The names of all measurements in `matching` end with `name`. If no name is equal to `name`, all
+    measurements are returned. Raises `PayloadError` if these measurements have different names.
     """
     exact = [each for each in matching if each.name == name]
     names = sorted({each.name for each in exact or matching})

@@ -46,8 +46,8 @@ class TasmotaQuantity(NamedTuple):
     keys: re.Pattern[str]  # matches the path of a value of the quantity
     stated: str  # key of a document that names the unit
     units: dict[str, tuple[float, float]]  # (factor, offset): value = factor * first unit + offset
-    wanted: str | None = None  # unit if no setting names one; None: unit of the device
-    unstated: str | None = None  # unit if a document names none; None: the wanted unit
+    wanted: str | None = None  # unit if the setting `unit` is missing; None: unit of the device
+    unstated: str | None = None  # unit if a document has no key `stated`; None: wanted unit
 
     def convert(self, value: float, given: Any, wanted: str) -> float:
         """Convert Tasmota's value from the unit `given` to the unit `wanted`.

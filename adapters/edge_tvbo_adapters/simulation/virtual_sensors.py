@@ -1,7 +1,7 @@
 """Simulated sensors: they replay a recording over MQTT, and reply when they are activated.
 
-Each sensor has its own connection, unless there are more sensors than `MAX_CONNECTIONS`. In that
-case, the sensors share `MAX_CONNECTIONS` connections.
+Each sensor has its own connection. If there are more than `MAX_CONNECTIONS` sensors, they share
+`MAX_CONNECTIONS` connections.
 """
 
 import logging
@@ -111,7 +111,7 @@ class VirtualSensor(msgspec.Struct, frozen=True):
 
     recording: Recording
     arm: int
-    ahead: int | None  # intervals by which a repeating recording is ahead; None: it does not repeat
+    ahead: int | None  # first interval of a repeating recording; None if it does not repeat
     reading_topic: str
 
     def measured(self, at: float) -> float | None:

@@ -85,7 +85,7 @@ def encoded(batch: object) -> bytes:
 def decoded(blob: bytes, kind: type[Decoded], what: str) -> Decoded:
     """Return the batch in a `blob` of the database; at most `MAX_BATCH_SIZE` bytes are decoded.
 
-    Raises `DataError`, which names `what` the batch contains, if the blob is not a batch.
+    Raises `DataError` if the blob is not a batch; the error text says `what` the batch contains.
     """
     try:
         content = zlib.decompressobj().decompress(blob, MAX_BATCH_SIZE)
@@ -99,7 +99,7 @@ def open_for_reading(path: Path, kind: Kind) -> sqlite3.Connection:
     """Open a batch database for reading, even in a read-only directory.
 
     Raises `DataError` if there is no such file, if this user may not read the file, or if this
-    version cannot read its format.
+    version of edge_tvbo cannot read the format of the file.
     """
     _check_readable(path, kind)
     with ExitStack() as unless_readable:
@@ -163,7 +163,7 @@ def _open(path: Path, kind: Kind) -> sqlite3.Connection:
 
 
 def _open_checked(uri: str) -> sqlite3.Connection:
-    """Open a batch database, and read its schema: SQLite reads no file before the first query."""
+    """Open a batch database and read its schema, because SQLite opens a file without a read."""
     with ExitStack() as unless_readable:
         connection = unless_readable.enter_context(closing(sqlite3.connect(uri, uri=True)))
         connection.execute("SELECT count(*) FROM sqlite_schema")

@@ -140,11 +140,11 @@ class FileStore:
         return True
 
     def mark_unsaved(self, until: float) -> None:
-        """Store a mark with a time, until which perhaps no state file will be stored.
+        """Store a mark: no state file could be stored, and the next attempt is due at `until`.
 
-        The time, `until`, is in s since 1970. The mark is an empty file with this modification
-        time, because an empty file needs no space on a full disk. If the disk allows no new file,
-        there is no mark.
+        `until` is in s since 1970. The mark is an empty file with the modification time `until`,
+        because an empty file needs no space on a full disk. If the disk allows no new file, there
+        is no mark.
         """
         with suppress(OSError):
             descriptor = os.open(self._unsaved, _APPENDED_FILE, 0o600)
@@ -194,7 +194,7 @@ class FileStore:
         """Count a start of the daemon that replays a journal; return the number of these starts.
 
         Starts before the last call of `end_replay` do not count. The number is stored as the size
-        of a file. If the disk does not allow that, 1 is returned.
+        of a file. If the number cannot be stored, 1 is returned.
         """
         try:
             descriptor = os.open(self._replays, _APPENDED_FILE, 0o600)

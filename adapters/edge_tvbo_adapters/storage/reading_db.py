@@ -4,8 +4,8 @@ A batch holds the readings of one field as columns, ordered by time. The batch a
 that the field had when the readings were recorded; batches of earlier versions have no unit. In
 batches of ten minutes, a reading takes about 7 bytes. So 64 MiB hold the readings of 46 sensors for
 more than a year, if each sensor is read every 10 minutes. `read_readings` reads the file whether
-the daemon is running or not. It skips batches that cannot be decoded, and damaged parts of the
-file.
+the daemon is running or not. `read_readings` skips batches that cannot be decoded, and damaged
+parts of the file.
 """
 
 import logging

@@ -29,7 +29,8 @@ class StateLock:
 
     On some network file systems, the inode number of a file changes while the file is open. So a
     file with another inode number still counts as the locked file, as long as it has the process id
-    and the modification time that this process wrote. A second daemon would replace both.
+    and the modification time that this process wrote. A second daemon would replace the process id
+    and the modification time.
     """
 
     def __init__(self) -> None:
@@ -42,17 +43,17 @@ class StateLock:
     def hold(self, directory: str, instance: str) -> bool:
         """Lock the state of `instance` in `directory`, and release the previous lock.
 
-        Returns True if this process held the lock already, but the lock file was removed or
-        replaced. This happens, for example, if `directory` is a symbolic link that was changed.
-        Then a warning is logged, and the file at the path is locked; it is created if necessary.
-        Otherwise, the result is False. The special cases are:
+        The result is True if this process held the lock already, but the lock file was removed or
+        replaced: for example, `directory` is a symbolic link that was changed. Then a warning is
+        logged, and the file that is now at the path is locked; a missing file is created. In all
+        other cases, the result is False. The special cases are:
 
         - If `directory` is empty, nothing is locked.
         - If this process holds the lock, and the lock file is unchanged, nothing is done.
         - If a copy has replaced the lock file, the copy is locked without a log message.
         - If another daemon holds the lock, the previous lock is kept, and `StateInUse` is raised.
         - If the file cannot be locked, for example because the file system does not support locks,
-          this is logged, and the daemon can continue.
+          a warning is logged, and the daemon can continue.
         """
         path = _lock_path(directory, instance) if directory else None
         is_again = self._state == (directory, instance)

@@ -32,8 +32,8 @@ class Ranking(NamedTuple):
     def groups(self) -> list[tuple[int, int]]:
         """Return the groups of ranked policies that Nemenyi's test does not distinguish.
 
-        A group is a pair: the index of its first policy, and that of its last policy. A group that
-        is part of a larger group is left out.
+        A group is a pair: the indices of its first policy and its last policy. A group that is part
+        of a larger group is left out.
         """
         k = len(self.policies)
         found: list[tuple[int, int]] = []

@@ -42,8 +42,8 @@ class ReadingTimes:
 
         `before` is the posterior that was received before `posterior`.
 
-        After the clock was set, no reading is new, but the times of all readings have changed by
-        the same duration. To recognise a set clock, the dashboard needs at least two readings with
+        If the clock was set, the times of all readings change by the same duration, although no
+        reading is new. To recognise this change, the dashboard needs at least two readings with
         known times.
         """
         at = seconds(posterior.at)

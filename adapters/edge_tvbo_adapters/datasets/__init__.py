@@ -1,7 +1,7 @@
 """Datasets: recorded sensor networks; each dataset has a module of its own.
 
-A new dataset needs a module and a line in `DATASETS`. Other packages register their datasets under
-the entry point `edge_tvbo.datasets`.
+A new dataset needs a module and a line in `DATASETS`. Other packages register their datasets as
+entry points of the group `edge_tvbo.datasets`.
 """
 
 import logging

@@ -222,8 +222,9 @@ class ObservedSource:
 
         There are two cases without a new reading:
 
-        - If messages were rejected, the check fails, unless a retained reading arrived. A retained
-          reading shows that its format is right, but not that its sensor still reports.
+        - If messages were rejected, and no retained reading arrived, the check fails. With a
+          retained reading, the check does not fail, because the format of the reading is right. But
+          a retained reading does not show that the sensor still reports.
         - If no message was rejected, the check does not fail, and the text says what the user can
           try.
         """
@@ -281,8 +282,8 @@ class ObservedBatteries:
     def result(self, seconds: float) -> CheckResult:
         """Return the check result of the batteries: how many sensors of the field sent a charge.
 
-        If no sensor sent a charge, the text contains advice. If only some sensors sent a charge, it
-        contains none, because sensors on mains power send no charge.
+        If no sensor sent a charge, the text contains advice. If only some sensors sent a charge,
+        the text contains no advice, because sensors on mains power send no charge.
         """
         text = (
             f"{self._field}, energy.battery: {len(self._sensors_seen)} of {len(self._sensors)} "
@@ -399,10 +400,10 @@ def _publish_discovery(session: ShortSession, topic: str, observed: Observed) ->
     The message comes back only if the login can also read the topic. Otherwise, only an MQTT 5
     broker says whether it accepts the message.
 
-    Home Assistant receives this message, too. If the broker retains a discovery message, its copy
-    is published, because Home Assistant ignores a message that changes nothing. Otherwise, the
-    message is a text that is not JSON, and Home Assistant logs a warning. The message is not empty,
-    because an empty message would make Home Assistant remove the device.
+    Home Assistant receives this message, too. If the broker retains a discovery message, the
+    retained message is published again, because Home Assistant ignores a message that changes
+    nothing. Otherwise, the message is a text that is not JSON, and Home Assistant logs a warning.
+    The message is not empty, because an empty message would make Home Assistant remove the device.
     """
     session.subscribe([topic])
     session.listen(time.monotonic() + QUIET_S, lambda: observed.discovery_copy is not None)

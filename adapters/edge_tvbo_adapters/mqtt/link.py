@@ -173,7 +173,7 @@ class MqttLink:
 
     @property
     def former(self) -> Mapping[str, Set[str]]:
-        """The fields and topics that the next MQTT link has to clear, if it does not use them.
+        """The fields and topics that the next MQTT link clears, except those that it uses itself.
 
         See `FormerDocuments.topics`.
         """

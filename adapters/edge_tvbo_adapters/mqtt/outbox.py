@@ -160,8 +160,8 @@ class Outbox:
         """Drop and yield each unconfirmed activation of `field` in the outbox.
 
         Each item contains the activation, whether it was sent, and whether it was refused. A
-        refused activation counts as not sent. An activation is yielded only once, unless the broker
-        refuses it later.
+        refused activation counts as not sent. An activation is yielded only once, but once more if
+        the broker refuses it later.
         """
         for queue in (self._commands, self._waiting):
             for key, each in list(queue.items()):

@@ -2,9 +2,9 @@
 
 If two daemons of an instance have the same client id, the broker ends the session of one daemon
 when the other daemon connects, and `Reconnection` reports this. With different client ids, both
-stay connected, both select sensors, and each overwrites the retained documents of the other. So the
-link subscribes to the daemon's own health document, which contains an id of the process and the
-time since its start.
+daemons stay connected and select sensors, and each daemon overwrites the retained documents of the
+other. So the link subscribes to the daemon's own health document, which contains an id of the
+process and the time since its start.
 
 A single document of another process is not enough, because it can be an old one: the broker
 retained it, a bridge delivers it late, or the daemon was restarted a moment ago. A second document

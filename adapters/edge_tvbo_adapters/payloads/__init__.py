@@ -118,8 +118,8 @@ def preset_of(name: str) -> Preset | None:
 def convertible_units(name: str, value: str | None) -> Mapping[str, float]:
     """Return the units for which the payload format `name` needs the setting ``unit``.
 
-    `value` is the setting ``value`` of the format. The result maps each unit to the number of these
-    units in one usual unit of the quantity. For °F, this number is 1.8, because a difference of
+    `value` is the setting ``value`` of the format. The result maps each unit to a number: the usual
+    unit of the quantity, expressed in the unit. For °F, this number is 1.8, because a difference of
     1 °C is a difference of 1.8 °F. The result is empty for a format that converts nothing. Raises
     `ConfigError` if there is no such format, or if `value` is invalid.
     """

@@ -165,8 +165,8 @@ def checked_unit(unit: str | None, quantity: TasmotaQuantity | None) -> str | No
 def other_units(value: str | None) -> dict[str, float]:
     """Return the units for which the Tasmota codec needs the setting ``unit``.
 
-    The units are written as in the setting ``unit`` of a field. Each unit is mapped to its number
-    in 1 hPa, in 1 m/s, or in a temperature difference of 1 °C.
+    The units are written as in the setting ``unit`` of a field. Each unit is mapped to a number:
+    1 hPa, 1 m/s or a temperature difference of 1 °C, expressed in the unit.
 
     >>> other_units("BME280.Pressure")["mmHg"], other_units(None)
     (0.75006376, {'F': 1.8, '°F': 1.8})

@@ -226,8 +226,8 @@ class BatchDatabase:
     def _shrink(self, connection: sqlite3.Connection) -> None:
         """Remove the free pages from the batch database, if SQLite can do that now.
 
-        SQLite can remove them if no other program reads the file, and if the disk has enough free
-        space. Otherwise, new batches use the free pages, so the file does not grow.
+        SQLite can remove the free pages if no other program reads the file, and if the disk has
+        enough free space. Otherwise, new batches use the free pages, so the file does not grow.
         """
         try:
             connection.execute("VACUUM")
@@ -246,7 +246,7 @@ class BatchDatabase:
     def _make_space(self, connection: sqlite3.Connection, size: int) -> bool:
         """Delete the oldest batches until there is space for `size` more bytes.
 
-        The method stops after about `MAX_DELETED_PAGES` pages. Returns whether there is enough
+        The method deletes at most about `MAX_DELETED_PAGES` pages. Returns whether there is enough
         space.
         """
         needed = ceil(2 * size / PAGE_SIZE) + 16  # at worst, pages are half full

@@ -1,8 +1,7 @@
 """State files: the two newest checkpoints of a daemon, in one directory.
 
-A checkpoint is written to a new file, flushed to the disk and renamed. So at least one complete
-file is left after a power cut, whenever it happens. A few rejected files are kept, so that the user
-can inspect them.
+A checkpoint is written to a new file, flushed to the disk and renamed. So a power cut at any time
+leaves at least one complete file. A few rejected files are kept, so that the user can inspect them.
 """
 
 import logging
@@ -92,7 +91,7 @@ class FileStore:
         """Rename a rejected state file by appending ``.<why>-<number>``; return a text for the log.
 
         The oldest rejected files are deleted if there are more than `MAX_REJECTED_FILES`. If the
-        file cannot be renamed, `save` tries to rename it again before it stores a new file.
+        file cannot be renamed, the next `save` tries again before it stores a new file.
         """
         try:
             target = self._set_aside(Path(generation), why)

@@ -272,7 +272,7 @@ class Experiment(ABC):
 def policy_seed(seed: int, run: int) -> int:
     """Return the seed of the policies in one run of an experiment on a recording.
 
-    The seed of the experiment can be any whole number; that of a policy is below 2^63.
+    The seed of the experiment can be any whole number; the seed of a policy is below 2^63.
 
     >>> policy_seed(0, 7), policy_seed(2, 7)
     (7, 2000013)

@@ -11,7 +11,7 @@ standard deviations of the reward over the box.
 For each gain, one length scale is fitted online, in the same way for each policy: the maximum a
 posteriori estimate under a Gamma prior with shape 15 and rate 10/3. The code of the paper divides
 the gains by the scaling factors of table 7, [1/8, 1/4, 3, 1/8]. These factors are the units of the
-length scales. The mode of the prior is 4.2. This is half the side of the box for the first three
+length scales. The mode of the prior is 4.2: half the side of the box for the first three
 gains, and a quarter of the side for the last gain. The paper does not describe how length scales
 are fitted, or within which bounds; `ArdMapPosterior` describes the method used here.
 

@@ -12,8 +12,8 @@ could not be obtained. The `notes` of `VariationBudget` list the differences fro
 
 The data of (c) are not public. Case (c) is run if a directory of ``--data-dir`` contains a file of
 share prices: ``stocks.csv``, or else ``djia29_daily.csv.gz``, the closing prices of 29 other shares
-on 823 days. If a value of ``--data-dir`` is one of these files, this file is used. The file has a
-row for each day. The first column is the time, and each other column has the prices of one share.
+on 823 days. If ``--data-dir`` names one of these files itself, the named file is used. The file has
+a row for each day. The first column is the time, and each other column has the prices of one share.
 The prices are normalised to mean 0 and standard deviation 1, and the covariance is computed from
 the prices; the noise variance σ² is .01. Days without any price, such as Sundays, are omitted. The
 regrets of (c) in table 2 are 3 to 55 per day. From the size of these regrets, we conclude that they

@@ -40,9 +40,9 @@ MAX_NOTICES_IN_SESSION = 5000  # waiting notices in a session; enough for a larg
 MAX_UNSENT = 1000  # dropped activations that are not recalled yet
 MAX_ATTEMPTS = 3  # attempts to send a notice; then it is dropped, as it may break the connection
 
-# A message replaces an older message with the same key. The key of a retained message is its topic,
-# and the key of a notice is its number. The key of a command is its field and sensor, because
-# several sensors, even of different fields, can have the same topic.
+# A message replaces an older message with the same key. The key of an activation that is not
+# retained is its field and sensor, because several sensors, even of different fields, can have the
+# same topic. The key of a notice is its number, and the key of any other message is its topic.
 Key = str | int | tuple[str, str]
 
 
@@ -160,8 +160,8 @@ class Outbox:
         """Drop and yield each unconfirmed activation of `field` in the outbox.
 
         Each item contains the activation, whether it was sent, and whether it was refused. A
-        refused activation counts as not sent. An activation is yielded only once, but once more if
-        the broker refuses it later.
+        refused activation counts as not sent. Each activation is yielded once. If the broker
+        refuses the activation later, the activation is yielded again.
         """
         for queue in (self._commands, self._waiting):
             for key, each in list(queue.items()):

@@ -193,7 +193,7 @@ def _recording(name: str, data_dir: tuple[str, ...]) -> "Recording":
 def _problem_of(name: str, recording: "Recording") -> "RecordedField":
     """Return the benchmark problem that is made from the recording `name`.
 
-    Its training rows are those that the command `compare` uses by default.
+    The training rows of the problem are the default training rows of the command `compare`.
     """
     from edge_tvbo.research.problems.recorded_fields import RecordedField
     from edge_tvbo.simulation.row_range import split

@@ -142,8 +142,8 @@ def experiment(
 def bound(noise: float, as_json: bool, **options: Any) -> None:
     """Print theoretical bounds for a recording.
 
-    The bounds follow from theorems of the papers. The command also prints the best β, which is the
-    exploration weight, and the block lengths, which are numbers of intervals between two resets.
+    The bounds follow from theorems of the papers. The command also prints the best exploration
+    weight β, and the block lengths. A block length is the number of intervals between two resets.
     """
     from edge_tvbo.messages.formatting import text_table
     from edge_tvbo.theory import summary

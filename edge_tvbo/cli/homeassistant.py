@@ -88,7 +88,7 @@ def _prefix(settings: "Settings", prefix: str | None) -> str:
 def _refuse_while_it_runs(settings: "Settings", config: Path) -> None:
     from edge_tvbo_adapters.mqtt.read_retained import read_retained
 
-    reader = settings.mqtt.for_readers()  # [mqtt.readonly] does not end the daemon's session
+    reader = settings.mqtt.for_readers()  # [mqtt.readonly] keeps the daemon's session
     if read_retained(reader, settings.instance, (), BROKER_TIMEOUT_S).status == "online":
         raise ConfigError(
             f"The daemon of {config} is running and would publish the device again. Stop the"

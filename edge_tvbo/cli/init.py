@@ -101,7 +101,7 @@ PARAMETER_OF = {"username": "user", "variance": "spread", "noise_variance": "spr
 )
 @click.option(
     "--mean",
-    type=NumberRange(-1e50, 1e50, example=20),  # as in the configuration
+    type=NumberRange(-1e50, 1e50, example=20),  # as a configuration allows
     help="Mean of the readings.  [default: median of the readings of the sensors found; with"
     " --sensor, the usual value of the quantity]",
 )

@@ -100,7 +100,7 @@ def _unit_setting(payload: str, value: str | None, unit: str) -> str | None:
     """Return `unit` if the payload format needs it as the setting `unit`; otherwise None."""
     try:
         return unit if unit in convertible_units(payload, value) else None
-    except ConfigError:  # the check of the new file reports it, and names the option
+    except ConfigError:  # the check of the new file reports the invalid option
         return None
 
 

@@ -9,7 +9,7 @@ from edge_tvbo.cli.options import DEFAULT
 from edge_tvbo.config import field_types
 from edge_tvbo.messages.sensor_ids import is_id
 
-NAMED_ONLY = ("topic", "payload", "value")  # options that have an effect only on named sensors
+NAMED_ONLY = ("topic", "payload", "value")  # options that only have an effect with --sensor
 PROMPTED = ("host", "port", "interval", "mode")  # `init` prompts for them despite their defaults
 
 
@@ -77,7 +77,7 @@ def prompted(context: click.Context, answers: Answers) -> Answers:
 
 
 def as_options(context: click.Context, answers: Answers) -> list[str]:
-    """Return the options with which `init` has the same answers, but does not prompt for them.
+    """Return the command-line options that give `init` the same answers without prompts.
 
     The result is a list of the words of a command line. The password is left out. An option for
     which there is no prompt is left out if its value is the default.

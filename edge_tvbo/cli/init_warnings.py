@@ -137,10 +137,10 @@ def warn_of_downlinks(chosen: list[SensorGroup]) -> None:
 
 
 def warn_of_units(fields: list[DiscoveredField], answers: Answers) -> None:
-    """Print, for `init`, which sensors seem to send readings in another unit than their field's.
+    """Print, for `init`, which sensors seem to use another unit than their field.
 
-    `fields` are the fields of one quantity. Also print the unit of these fields if the user has not
-    named it, and if it is unusual or uncertain.
+    `fields` are the fields of one quantity. If the user has not named the unit of this quantity,
+    and the unit of the fields is unusual or uncertain, this unit is printed, too.
     """
     groups = [group for field in fields for group in field.groups]
     unit, reference, typical = fields[0].unit, fields[0].reference, typical_group(fields)

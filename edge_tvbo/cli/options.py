@@ -115,8 +115,8 @@ def all_of(*options: Option) -> Option:
     return add
 
 
-# If a configuration cannot be read, its loader reports that: `run` needs another exit status than
-# that of an invalid argument.
+# The loader reports a configuration that cannot be read, and click does not: the exit status of
+# `run` then differs from the status after an invalid argument.
 CONFIG_FILE = click.Path(path_type=Path, readable=False)
 config_argument = click.argument("config", type=CONFIG_FILE)
 gaps_option = click.option(

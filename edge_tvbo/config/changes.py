@@ -45,7 +45,8 @@ def _field_changes(before: FieldSettings, after: FieldSettings) -> Iterator[str]
 def _changed(before: Any, after: Any, name: str = "") -> Iterator[str]:
     """Yield the names of the settings in which two tables of settings differ, such as `mqtt.host`.
 
-    The name of a table is yielded if it is in only one configuration, or has no fixed keys.
+    The name of a table is yielded if only one configuration has the table, or if the table has no
+    fixed keys.
     """
     if before == after:
         return

@@ -144,7 +144,7 @@ def _setting(path: KeyPath) -> Setting | None:
         if found is None:
             return None
         kind = found.table
-        if found.named and next(names, None):  # the name that the user chose
+        if found.named and next(names, None):  # skip the name that the user chose
             kind = found.named[1]
     return found
 

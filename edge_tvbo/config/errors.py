@@ -149,8 +149,8 @@ class Report:
         """Return the file and the position of an error in the setting at `path`.
 
         If an environment variable sets the setting, the name of the variable is returned instead of
-        the file. If the setting is missing, the position of the table around it is returned. If
-        the file does not contain this table, a variable that sets one of its settings is returned.
+        the file. If the setting is missing, the position of its table is returned. If the file has
+        no such table, the name of a variable that sets another setting of the table is returned.
         """
         for new, old in self._deprecated.items():
             if path[: len(new)] == new:
@@ -219,9 +219,9 @@ def shown(value: object) -> str:
 def dot_hint(key: object, value: object, kind: type) -> str:
     """Return the hint that an id with a dot needs quotes; "" if the error has another cause.
 
-    TOML splits an unquoted id at its dots, and reads its parts as the keys of nested tables: `key`
-    is the first part, and `value` is the table under this key. The hint is returned if the
-    innermost value has the type `kind`, which is the type of a valid value.
+    TOML splits an unquoted id at its dots, and reads the parts as the keys of nested tables: `key`
+    is the first part, and `value` is the table under this key. `kind` is the type of a valid value.
+    If the innermost value has this type, the hint is returned.
 
     >>> dot_hint("mote", {"1": [0, 0]}, list)
     'write an id with a dot in quotes, "mote.1"'
@@ -258,7 +258,7 @@ def unreadable(error: Exception) -> str:
             return f"cannot be read: {reason}"
         case UnicodeDecodeError():
             return "is not a UTF-8 text file"
-        case UnicodeEncodeError(encoding=encoding):  # of the path
+        case UnicodeEncodeError(encoding=encoding):  # the path cannot be encoded
             return (
                 f"cannot be encoded in the locale's encoding, {encoding}; use only ASCII "
                 "characters, or start edge-tvbo with LC_ALL=C.UTF-8"

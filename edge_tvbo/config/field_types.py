@@ -21,7 +21,7 @@ _UNIT_WORDS = {
     "m": "min", "mins": "min", "minute": "min", "minutes": "min",
     "hr": "h", "hrs": "h", "hour": "h", "hours": "h", "day": "d", "days": "d",
     "msec": "ms", "millis": "ms", "millisecond": "ms", "milliseconds": "ms",
-    "month": "", "months": "",  # no units; else, they would be nearest to "minutes"
+    "month": "", "months": "",  # no units; without these entries, the hint would be "minutes"
 }  # fmt: skip
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) ?(ms|s|min|h|d)")
 _CLOCK = "([01][0-9]|2[0-3]):([0-5][0-9])"

@@ -84,9 +84,9 @@ Password = Annotated[
 class ReadonlyLogin(msgspec.Struct, frozen=True, kw_only=True):
     """Read-only login to the broker for the commands `status`, `why` and `dashboard`.
 
-    Without this table, these commands use the daemon's login. If the broker uses the login as the
-    client id, each of these commands then ends the daemon's session. With this table, the command
-    `check --connect` tries the daemon's login only if the daemon is not online.
+    Without this table, these commands use the daemon's login. If the broker also uses
+    logins as client ids, each of these commands ends the daemon's session. With this table, the
+    command `check --connect` tries the daemon's login only if the daemon is not online.
     """
 
     username: Annotated[str, USERNAME]

@@ -70,8 +70,8 @@ def _numbers(sensors: Sequence[str]) -> dict[str, str]:
 def _shared_number(missing: Sequence[str], known: Collection[str]) -> str:
     """Return a hint if a position is listed under a number that several sensors have; otherwise "".
 
-    The number is the end of the id of a sensor in `missing`. This sensor has no position, because
-    the number is also that of another sensor.
+    The sensors in `missing` have no position. If the id of such a sensor ends in a number that
+    another sensor also has, a position under this number could belong to either sensor.
     """
     for sensor in missing:
         if (found := _NUMBERED.fullmatch(sensor)) and found[1] in known:

@@ -156,10 +156,10 @@ class Activations:
         return awaited
 
     def scale_begun(self, ratio: float) -> None:
-        """Multiply `begun`, the number of intervals so far, by `ratio`: their length has changed.
+        """Convert `begun`, the number of intervals so far, to intervals of another length.
 
-        The end of a survey moves by at most one interval of the old or the new length, whichever is
-        longer.
+        `ratio` is the old length divided by the new length. The end of a survey moves by at most
+        one interval, of the old or the new length, whichever is longer.
         """
         self.begun = min(floor(self.begun * ratio + ROUNDING), MAX_COUNT)
 

@@ -242,8 +242,8 @@ class AlertMonitor:
     def apply_settings(self, values: Sequence[float], plausible: tuple[float, float]) -> None:
         """Apply the alert settings that have changed since the snapshot; call `restore` first.
 
-        - If the configured threshold has changed, use it. Also use it if the alert could never
-          begin, or never end, with the threshold that a command has set; see `check_levels`.
+        - Use the configured threshold if it has changed. Also use it if the alert could never begin
+          or never end with the threshold that a command has set; see `check_levels`.
         - If the field's objective has changed, determine again which sensors cause the alert.
         - If the release level has changed, or is not in the snapshot, compare the last readings
           with the present levels.
@@ -294,10 +294,11 @@ class AlertMonitor:
 
 
 def announced_alert(state: dict[str, Any], sensors: int) -> dict[str, Any]:
-    """Return the alert in `state` if only its beginning was announced, and not its end; else {}.
+    """Return, from the `state` of a field, an alert whose end was not announced; {} without one.
 
-    `state` is the state of a field in a snapshot. The result is stored in the next snapshot of the
-    field; it says that no sensor causes the alert any more. `sensors` is the number of sensors.
+    `state` is from a snapshot, and the field has no alert settings any more. The next snapshot of
+    the field contains the result, in which no sensor causes the alert. `sensors` is the number of
+    sensors.
     """
     if "alert" not in state:
         return {}

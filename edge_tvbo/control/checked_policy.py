@@ -13,7 +13,7 @@ _BUILT_IN_NAMES = {str(kind.__struct_config__.tag) for kind in BUILT_IN}
 
 
 class PolicyFailed(SnapshotError):
-    """Error: a policy from another package raised an unexpected exception on reading a snapshot.
+    """Error: a policy from another package failed unexpectedly while it read a snapshot.
 
     The snapshot may be intact: another version of the package may be able to read it.
     """
@@ -87,8 +87,8 @@ class CheckedPolicy:
     def _failures(self) -> Iterator[None]:
         """Convert each exception of the policy, except `SnapshotError`, to `PolicyFailed`.
 
-        Without this conversion, an exception on reading a snapshot would prevent each start of the
-        daemon until the user removes the stored state.
+        Without this conversion, a policy that cannot read its snapshot would prevent each start of
+        the daemon until the user removes the stored state.
         """
         try:
             yield

@@ -40,8 +40,8 @@ is counted under the reason for its rejection, and does not update the model.
 If the broker has not confirmed an activation when the reply is due, the controller receives
 `ActivationUndelivered` before `DeadlineElapsed`. In this case, the sensor is neither counted as
 timed out nor backed off. If the command was never sent, the energy of the activation is refunded.
-If the broker refused the command, the sensor is not selected for some intervals, which does not
-count against the sensor either (see `refused_activations`).
+If the broker refused the command, the sensor is not selected for some intervals (see
+`refused_activations`). Refusals do not count against the sensor either.
 
 All times are times of the wall clock. When this clock is stepped (`ClockStepped`), the controller
 shifts the stored times by the same step, and a sensor that times out in the running interval is not
@@ -109,8 +109,8 @@ from edge_tvbo.messages.formatting import rfc3339
 from edge_tvbo.models.snapshot import decode_struct, encode_struct
 from edge_tvbo.policy.base import Policy, SkippingPolicy
 
-MAX_SINGLE_STEPS = 1000  # more intervals are skipped at once if the policy can do so
-MAX_CATCH_UP = 10_000  # intervals of a downtime that are ended one by one; the rest is left out
+MAX_SINGLE_STEPS = 1000  # more intervals are skipped in one step, if the policy can skip
+MAX_CATCH_UP = 10_000  # intervals of a downtime that pass for a policy that cannot skip
 
 
 class Controller:
@@ -335,9 +335,10 @@ class Controller:
 
     @property
     def charges_unknown(self) -> bool:
-        """Whether the controller charges its energy budget for unknown intervals after a kill.
+        """Whether the controller charges its energy for intervals that a killed process began.
 
-        It charges nothing if the process that made the newest snapshot charged no activations.
+        The result is False if there is no energy budget, or if the process that made the newest
+        snapshot charged no activations.
         """
         return self._state.energy is not None and self._state.charged_before
 
@@ -462,27 +463,34 @@ class Controller:
         return self._state.restore_partial(blob)
 
     def assume_charges(self) -> None:
-        """Charge unknown intervals to the energy budget if the present settings charge activations.
+        """Assume that killed processes charged activations if the present settings do so.
 
-        Use this after an older snapshot than the newest was restored: a process with the present
-        settings may have run after the process that made the restored snapshot.
+        Call this method after the restoration of a snapshot that is not the newest, because a
+        process with the present settings may have run since that snapshot.
         """
         self._state.charged_before |= self.settings.sends_commands
 
     def reserve_numbers(self, interval: int, unknown: int = 0, passed: int = 0) -> None:
         """Make the controller treat all interval numbers up to `interval` as used.
 
-        After the snapshot was made, an earlier process may have begun intervals with these numbers.
-        That process activated sensors in at most `unknown` of these intervals. It may also have
-        activated further sensors in the interval that was running when the snapshot was made.
+        A killed process may have begun intervals with these numbers after it made the snapshot. It
+        may also have activated further sensors in the interval that the snapshot contains. If
+        `charges_unknown` is true, the energy budget is charged for all these activations.
 
-        The back-offs are postponed by the skipped numbers, except for the first `passed` of these
-        numbers.
+        Parameters
+        ----------
+        interval : int
+            The highest number that may have been used.
+        unknown : int
+            In how many intervals, at most, the process activated sensors after the snapshot.
+        passed : int
+            How many of the skipped numbers count as intervals that passed for the back-offs. Each
+            further skipped number postpones the end of the back-offs by an interval.
         """
         state = self._state
         state.reserve_numbers(interval, passed)
         if unknown:
-            state.skipped = 0  # that process may have begun an interval after these
+            state.skipped = 0  # the process may have begun any interval up to `used`
         continued = not state.begun and state.activations.left > 0
         state.activations.left = state.activations.left if state.begun else 0
         if state.energy and self.charges_unknown:
@@ -502,10 +510,10 @@ class Controller:
         return commands if state.paused else [*commands, *self._begin_interval(at)]
 
     def _pass_intervals(self, at: float, intervals: int, end: Callable[[int], None]) -> None:
-        """Let a number of intervals pass for the controller's model and energy budgets.
+        """Let `intervals` intervals pass for the controller's model and energy budgets.
 
-        `intervals` is this number. The last of these intervals begins at time `at`. `end` is a
-        function that lets a given number of intervals pass for the policy.
+        The last interval begins at time `at`. `end` is a function that lets a given number of
+        intervals pass for the policy.
         """
         state = self._state
         resets = self.policy.resets
@@ -522,9 +530,9 @@ class Controller:
     def _end_intervals(self, intervals: int) -> None:
         """Let intervals pass for the policy, one by one unless it has the flag `skips_gaps`.
 
-        Old versions let all intervals pass one by one. If a policy skips many intervals in one
-        step, the last bits of its model differ, so the decisions after a gap in a recording may
-        differ.
+        If a policy skips many intervals in one step, the last bits of its model differ from those
+        of old versions, which let all intervals pass one by one. So the decisions after a gap in a
+        recording may differ, too.
         """
         if self._skipping is not None and self._skipping.skips_gaps:
             self._end_downtime(intervals)

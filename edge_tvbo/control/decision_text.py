@@ -21,12 +21,12 @@ from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy.base import Choice, Policy
 from edge_tvbo.policy.model_free import ModelFreePolicy
 
-MAX_INELIGIBLE = 50  # ineligible sensors in a decision; a response contains those of all fields
+MAX_INELIGIBLE = 50  # ineligible sensors in a decision; a response contains a decision per field
 MAX_EXPLAINED = 5  # ineligible sensors that texts name; further sensors are counted
 COMPARED = (Reason.EXPLOIT, Reason.EXPLORE)  # reasons for which the sensors' bounds were compared
-OF_MODELS = (*COMPARED, Reason.WARMUP)  # reasons that only the text of a policy with a model states
+OF_MODELS = (*COMPARED, Reason.WARMUP)  # reasons that texts state only for policies with a model
 LOG_SCALE = "the model works on a log scale, so estimates are medians"
-WIDTH_DECIMALS = 4  # of the bound's width in a decision; the bounds are rounded more coarsely
+WIDTH_DECIMALS = 4  # decimals of `width` in a decision; the bounds have fewer decimals
 
 
 class RunnerUp(NamedTuple):
@@ -109,7 +109,8 @@ class DecisionBuilder:
         model : ModelState
             The state of the model when the choice was made.
         ineligible_reasons : callable
-            Maps each sensor in a list to the reason why it is not eligible, in the same order.
+            Returns, for a list of sensors, a mapping from each sensor to the reason why it is not
+            eligible. The mapping has the order of the list.
         energy : EnergyFact, optional
             The energy that is left; None if the field has no energy budget.
         earlier : sequence of int
@@ -225,7 +226,7 @@ class DecisionBuilder:
             best = self._hotspots.highest(mean)
             estimate = quantities.text(quantities.value(mean.item(best)))
             sensor = self._names[best]
-            if best != choice.arm:  # they are equal if only faulty sensors have higher estimates
+            if best != choice.arm:  # equal if only faulty sensors have higher estimates
                 factors.append(f"{sensor} has the {self._extreme}est estimate, {estimate}")
         return factors + self.model_facts()
 
@@ -289,7 +290,7 @@ class DecisionBuilder:
         return f"{self._names[choice.arm]}: {why}"
 
 
-_cached_rfc3339 = lru_cache(4096)(rfc3339)  # the replays of one recording have the same intervals
+_cached_rfc3339 = lru_cache(4096)(rfc3339)  # replays of one recording have the same times
 
 
 def _by_bound(arms: NDArray[np.intp], choice: Choice, mean: Array, std: Array) -> list[int]:

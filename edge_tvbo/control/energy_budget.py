@@ -17,9 +17,9 @@ is at least the price that the activation had when the interval began. This meth
 for online knapsack problems (Balseiro, Lu & Mirrokni 2023, algorithm 1, with the standard deviation
 as the reward). docs/findings.md compares it with other ways to spend a budget.
 
-In the mode "advise", no activation is charged. If the mode of a field was changed to "advise", the
-energy that was spent before remains recorded, in case the mode is changed back, but it does not
-limit the recommendations.
+In the mode "advise", no activation is charged, and spent energy does not limit the recommendations.
+If the mode of a field is changed to "advise", the energy that was spent before remains recorded, in
+case the mode is changed back.
 
 The energy budget uses no clock; it counts time in intervals.
 """
@@ -106,14 +106,14 @@ class EnergyBudget:
         costs = np.array(budgets.costs)
         self._budgets = budgets
         self._costs = costs
-        self._limits = np.array([*budgets.each, budgets.field])  # of each sensor, then of the field
+        self._limits = np.array([*budgets.each, budgets.field])  # the field's budget is last
         self._share = costs / costs.mean()  # for each sensor, a factor on the field's price
         affordable = self._limits / np.append(costs, costs.mean())  # activations in a period
         self._fall = PRICE_STEP * affordable / budgets.period  # price decrease per interval, or inf
-        self._slot = ceil(budgets.period / SLOTS_PER_PERIOD)  # intervals
+        self._slot = ceil(budgets.period / SLOTS_PER_PERIOD)  # length of a slot, in intervals
         reach = ceil((budgets.period - 1) / self._slot)  # earlier slots that a window can overlap
         self._spent = np.zeros((reach + 1, M + 1))
-        self._prices = np.zeros(M + 1)  # when the interval began, in model units
+        self._prices = np.zeros(M + 1)  # prices when the interval began, in model units
         self._rises = np.zeros(M + 1)  # price increases by the activations of the interval
         self._charge = np.full(M, 100.0)  # % of the battery
         self._charge_at = np.zeros(M, np.int64)  # interval in which the charge was reported

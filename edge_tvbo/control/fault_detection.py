@@ -18,8 +18,9 @@ fault, in nats (Page 1954, CUSUM):
   shines. Therefore the number that a reading adds is multiplied by (1 - ρ)/(1 + ρ), the number of
   independent errors per reading (Bayley & Hammersley 1946). Here ρ is the autocorrelation of a
   sensor's errors, averaged over all sensors. A drift is not reported in its first six hours, nor
-  while another sensor drifts in the same direction, nor while the readings of the sensor stand
-  still: after a jump, the estimate may differ slightly from a constant reading for hours.
+  while another sensor drifts in the same direction. It is not reported either while the readings of
+  the sensor stand still: after a jump, the estimate may differ slightly from a constant reading for
+  hours.
 - *spikes*: a reading adds the log-likelihood ratio of two hypotheses. The first is that 20 % of the
   sensor's readings are spikes; the second is that the sensor has the usual share of spikes of the
   field's sensors. A spike is an error of more than four standard deviations, unless the sensor's
@@ -323,10 +324,10 @@ class FaultDetector:
         return (1.0 - rho) / (1.0 + rho)
 
     def _others_drift(self, arm: int, side: int) -> bool:
-        """Return whether the fault detector finds another sensor that drifts like `arm`.
+        """Return whether another sensor probably drifts in the same direction as `arm`.
 
-        `side` is the index of the direction in which `arm` drifts; the other sensor must drift in
-        the same direction. It counts only if it was read after `arm` began to drift.
+        `side` is the index of this direction. The other sensor counts only if it was read after
+        `arm` began to drift.
         """
         since = self._evidence[arm].drift_since[side]
         return any(
@@ -402,9 +403,8 @@ class FaultDetector:
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the fault detector for a snapshot.
 
-        Before the first reading, the state is empty, as in the snapshots of old versions. But
-        after a reload that has replaced all sensors, or after a step of the clock, the state is
-        complete even before the first reading.
+        Before the first reading, the state is usually empty, as in the snapshots of old versions.
+        It is complete if a reload has replaced all sensors, or if the clock was stepped.
         """
         state = self._state()
         is_initial = all(

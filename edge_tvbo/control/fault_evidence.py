@@ -7,9 +7,9 @@ import msgspec
 
 from edge_tvbo.control.fault_statistics import MAX_REPEAT_CHANCE, FaultStatistics
 
-MIN_DRIFT_S = 6 * 3600.0  # longer than the sun or an oven heats a sensor
+MIN_DRIFT_S = 6 * 3600.0  # the sun or an oven heats a sensor for a shorter time
 SPIKE_STDS = 4.0
-MAX_LAST_Z = 2.0 * SPIKE_STDS  # so that a jump is one change, not also the decline after it
+MAX_LAST_Z = 2.0 * SPIKE_STDS  # limit of `last_z`, so that its decline after a jump is no jump
 MIN_REPEATS = 4  # a stuck sensor has repeated its reading at least this often
 MIN_CHANGES = 1.0 - MAX_REPEAT_CHANCE  # share; with fewer changes, the evidence is overestimated
 UNIT_EVIDENCE = 2.0  # nats for each reading in another unit; one reading is not enough
@@ -17,7 +17,7 @@ MAX_SQUARE = 25.0  # larger squares of standardised errors are reduced to this v
 FITTING_STDS = 3.0  # largest standardised error of a reading that agrees in another unit
 MAX_UNITS = 3
 AVERAGED_ERRORS = 300.0  # readings over which the autocorrelation of the errors is averaged
-MAX_LINE_VALUE = 1e50  # limit of the readings of a line; sums of its squares are valid numbers
+MAX_LINE_VALUE = 1e50  # limit of a reading, so that sums of squares are finite
 PRIOR_SQUARES = 25.0  # prior sum of squares: 50 uncorrelated errors with a square of .5
 DIRECTIONS = ((0, 1.0), (1, -1.0))  # directions of a drift: (index, sign)
 
@@ -59,7 +59,7 @@ class FaultEvidence:
     drift_since: list[float] = field(default_factory=lambda: [0.0, 0.0])  # s since 1970
     drift_count: list[int] = field(default_factory=lambda: [0, 0])
     last_z: float = 0.0  # last standardised error, limited to ±`MAX_LAST_Z`
-    line_count: list[int] = field(default_factory=lambda: [0, 0])  # readings of `add_to_lines`
+    line_count: list[int] = field(default_factory=lambda: [0, 0])  # readings in a line
     line_mean: list[float] = field(default_factory=lambda: [0.0, 0.0])  # mean reading
     line_squares: list[float] = field(default_factory=lambda: [0.0, 0.0])  # sum of squares
     line_products: list[float] = field(default_factory=lambda: [0.0, 0.0])  # sum; see `_moves`
@@ -125,8 +125,8 @@ class FaultEvidence:
     def _others_change(self, usual: FaultStatistics) -> bool:
         """Return whether the readings of the other sensors have changed since the first repetition.
 
-        More than the share `MIN_CHANGES` of them must have changed: in a field that hardly changes,
-        a sensor that never changes is usual.
+        Of their readings since then, more than the share `MIN_CHANGES` must be changes: in a field
+        that hardly changes, a sensor that never changes is usual.
         """
         others = usual.readings - self.readings_before - (self.repeats - 1)
         return usual.changes - self.changes_before > MIN_CHANGES * max(0.0, others)
@@ -161,9 +161,11 @@ class FaultEvidence:
     def add_to_lines(self, value: float, z: float) -> None:
         """Add a reading to the lines that show whether the sensor still moves.
 
-        `z` is the standardised error of the reading `value`. A line begins when its direction has
-        no evidence of a drift, and at a jump: z differs from the previous z by more than four
-        standard deviations of such a difference. Here, both are limited to ±`MAX_LAST_Z`.
+        There is a line for each direction of a drift: the readings since the drift may have begun.
+        A line begins again while there is no evidence of a drift in its direction, and after each
+        jump of `z`, the standardised error of the reading `value`. A jump is a difference from the
+        previous error of more than four standard deviations of such a difference. For this
+        comparison, both errors are limited to ±`MAX_LAST_Z`.
         """
         before = self.last_z
         self.last_z = min(max(z, -MAX_LAST_Z), MAX_LAST_Z)
@@ -179,7 +181,7 @@ class FaultEvidence:
         self.line_mean[side] = self.line_squares[side] = self.line_products[side] = 0.0
 
     def _extend_line(self, side: int, value: float) -> None:
-        """Add `value` to the sums of the line for the direction `side`, without cancellation."""
+        """Add `value` to the sums of the line for the direction `side`, without loss of digits."""
         n = self.line_count[side] = self.line_count[side] + 1
         before = value - self.line_mean[side]
         self.line_mean[side] += before / n
@@ -188,10 +190,11 @@ class FaultEvidence:
         self.line_products[side] += 0.5 * n * after
 
     def test_drift(self, weight: float, at: float, threshold: float) -> list[int]:
-        """Return the indices of the `DIRECTIONS` in which the sensor drifts.
+        """Add the last error to the evidence for a drift; return the directions of a drift.
 
-        The evidence is limited to `threshold` while the readings do not move. First, update the
-        evidence: the error that `add_error` added last counts as `weight` independent errors.
+        The error, which `add_error` has stored, counts as `weight` independent errors. The result
+        contains indices of `DIRECTIONS`. While the readings do not move in a direction, the
+        evidence for this direction is limited to `threshold`, and no drift is found.
         """
         found = []
         for side, sign in DIRECTIONS:
@@ -211,9 +214,10 @@ class FaultEvidence:
     def _moves(self, side: int, threshold: float) -> bool:
         """Return whether the readings still move in the direction `side`.
 
-        The n readings of a line move if their correlation r with their numbers 1 to n is high. If
-        the readings varied independently around a constant level, the chance of such an r would be
-        below (1 - r²)^(n/2 - 1). Minus the logarithm of this bound must be at least `threshold`.
+        The readings of a line move if the correlation r between the n readings and their numbers,
+        1 to n, is high. For readings that vary independently around a constant level, the
+        probability of such a high r is below p = (1 - r²)^(n/2 - 1). The readings move if -ln(p) is
+        at least `threshold`.
         """
         n, (_, sign) = self.line_count[side], DIRECTIONS[side]
         products = sign * self.line_products[side]

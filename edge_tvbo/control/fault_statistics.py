@@ -61,7 +61,7 @@ class FaultStatistics:
 
     @property
     def readings(self) -> float:
-        """Number of readings that differ from the previous reading or repeat it, with a prior."""
+        """Number of readings that were compared with the previous one, plus a prior count."""
         return self._first_tries + self._next_tries
 
     def add_change(self, size: float, repeats: int) -> None:

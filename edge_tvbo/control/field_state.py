@@ -103,7 +103,7 @@ class FieldState:
         )
         # Whether the process before a restart charged its activations to the energy budget:
         self.charged_before = settings.sends_commands
-        self._removed_alert: dict[str, Any] = {}  # without settings; its end is not announced yet
+        self._removed_alert: dict[str, Any] = {}  # its end is not announced yet
         self.activations = Activations(settings)
         self.interval = -1
         self.used = -1  # the highest interval number that was skipped or may have been used
@@ -111,7 +111,7 @@ class FieldState:
         self.began = 0.0
         self.selected = -1
         self.model_time: float | None = None  # time up to which time has passed for the model
-        self.clock_set_forward = False  # since the model's time was set
+        self.clock_set_forward = False  # whether it was, since the model's time was set
         self.paused = False
         self.online = True
         self.timeout_counts = True  # whether a time-out counts as a failure of its sensor
@@ -288,7 +288,7 @@ class FieldState:
         for part in parts:
             part.check(state)
         self.checked_policy.restore(stored.policy)
-        self.policy.resets = max(stored.resets, self.policy.resets)  # a policy may not store them
+        self.policy.resets = max(stored.resets, self.policy.resets)  # not every policy stores them
         for part in parts:
             part.restore(state)
         self._restore_readings(held)
@@ -352,10 +352,10 @@ class FieldState:
     def reserve_numbers(self, interval: int, passed: int = 0) -> None:
         """Treat all interval numbers up to `interval` as used, and continue the back-offs.
 
-        After `restore`, the back-offs are postponed by the numbers that are now skipped, because no
-        time passed in intervals with these numbers. However, the first `passed` of these numbers
-        are treated like intervals that passed. The back-offs are also converted to the present
-        length of an interval, and limited.
+        The first call after `restore` postpones the end of each back-off by the number of skipped
+        numbers, because no time passed in the skipped intervals. However, the first `passed`
+        skipped numbers count like intervals that passed. The back-offs are also converted to the
+        present length of an interval, and limited.
         """
         self.used = max(self.used, interval)
         before = self.used if self._used_before is None else self._used_before + passed
@@ -368,9 +368,9 @@ class FieldState:
     def _undelivered_after_restart(self) -> list[int]:
         """Return the awaited sensors whose activations count as undelivered after a restart.
 
-        The setting `activate.mode` determines which sensors these are. A reload may change this
-        setting, so the snapshot contains the sensors. If several restarts or reloads follow each
-        other in one interval, the sensors are those of the first restart or reload.
+        The sensors depend on the setting `activate.mode`, which a reload may change. Therefore a
+        snapshot contains these sensors. If several restarts or reloads follow each other in one
+        interval, the setting before the first restart or reload counts.
         """
         activations = self.activations
         if not self.settings.restart_withdraws:
@@ -382,7 +382,7 @@ class FieldState:
         ]
 
     def _restore_whole(self, stored: StoredField, removed_alert: dict[str, Any]) -> None:
-        """Restore the values about the whole field; restore its activations and energy first."""
+        """Restore the values of the whole field, once its activations and energy are restored."""
         held = stored.held
         self.paused, self.last_reset, self.rejected = held.paused, held.last_reset, held.refused
         self.replies, self.timeouts = held.answered, held.missed

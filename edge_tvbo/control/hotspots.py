@@ -52,8 +52,8 @@ class HotspotFinder:
     def argmax_mean(self, before: int) -> Choice:
         """Return the hot spot as a `Choice`.
 
-        If several arms have the highest estimate, the arm that was selected last is preferred,
-        unless it is ignored or excluded. This arm is `before`, or -1 if there is none.
+        `before` is the arm that was selected last, or -1 if there is none. If several arms have the
+        highest estimate, `before` is preferred, unless this arm is ignored or excluded.
         """
         mean, std = self._policy.posterior()
         arm = self.highest(mean)

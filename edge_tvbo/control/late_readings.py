@@ -17,8 +17,9 @@ from edge_tvbo.control.sensor_arrays import arrays_of, load_arrays
 from edge_tvbo.messages.events import Reading
 from edge_tvbo.models.snapshot import check_arrays
 
-MIN_SPAN_S = 10.0  # time between two late readings that are compared
-MAX_DEVIATION = 0.1  # of the time between the arrivals, as a share of that between the measurements
+MIN_SPAN_S = 10.0  # minimum time between two late readings that are compared
+# The time between two arrivals may differ from the time between the two measurements by this share:
+MAX_DEVIATION = 0.1
 
 
 @dataclass(slots=True)

@@ -74,8 +74,8 @@ class Quantities:
         """Return an estimated quantity as text: mean ± standard deviation.
 
         Both numbers have the same number of decimals: enough to show two significant digits of the
-        standard deviation, but at most as many as `field_decimals` returns. If these do not suffice
-        for the standard deviation, the text says that it is below the last digit, as in `<0.01`.
+        standard deviation, but at most as many as `field_decimals` returns. If the standard
+        deviation is too small for these decimals, the text states an upper limit, as in `<0.01`.
         """
         digits = figures.digits
         std = _fixed(figures.std, digits) if figures.std > 0.0 else f"<{10.0**-digits:.{digits}f}"

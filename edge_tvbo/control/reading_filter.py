@@ -114,13 +114,14 @@ class ReadingFilter:
 
         Return False if the times of the two readings cannot be compared, for one of these reasons:
 
-        - The clock was set after the last accepted reading arrived.
+        - The clock of this machine was set after the last accepted reading arrived.
         - The last accepted reading was dated in the future.
         - The payload of `reading` contained no time.
 
-        While the clock is not set, the times of the two readings are compared only with each other,
-        and only if the clock of the sensor seems to be set. If the difference is more than the
-        maximum age, the clock of the sensor was probably corrected.
+        While the clock of this machine is not set, the first two reasons do not count. Instead,
+        return False if the clock of the sensor does not seem to be set either. Also return False if
+        the difference of the times is more than the maximum age, because the clock of the sensor
+        was then probably corrected.
         """
         measured, received = self.measured[arm], self.received[arm]
         if not reading.stamped or reading.at >= measured:

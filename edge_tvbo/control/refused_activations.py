@@ -24,10 +24,10 @@ class RefusedActivations:
 
     After a refusal, the sensor is ineligible for 1 interval. If the broker refuses the next
     activation, too, the sensor is ineligible for 2 intervals, then for 4, 8, and so on, but for at
-    most `max_backoff` intervals. An activation that the broker accepts ends the series of refusals.
-    If the activations of all sensors were refused before, it also ends the back-offs of the other
-    sensors, because the broker's rules have probably changed for all of them. However, a sensor
-    whose activation was refused in the same interval stays backed off.
+    most `max_backoff` intervals. An accepted activation ends the series of refusals. If the
+    activations of all sensors were refused before, the broker's rules have probably changed for all
+    sensors. So the accepted activation then ends the back-offs of the other sensors, too. However,
+    a sensor whose activation was refused in the same interval stays backed off.
 
     Parameters
     ----------

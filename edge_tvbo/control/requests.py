@@ -40,7 +40,7 @@ class RequestHandler:
         return [state.notice("resumed", at)]
 
     def activate(self, arm: int, at: float) -> list[Command]:
-        """Activate the requested sensor `arm` as the interval's last one, or reject the request."""
+        """Activate the requested sensor as the last one of the interval, or reject the request."""
         state = self._state
         if state.ignored.mask[arm]:
             return state.reject("ignored", state.sensors[arm])

@@ -15,14 +15,14 @@ LISTS = (list[int], list[float])  # types of attributes whose arrays have a seco
 
 
 class _Attribute(NamedTuple):
-    """One stored attribute of a sensor: how its array is made."""
+    """One stored attribute of a sensor, and the type of its array."""
 
     name: str
     dtype: type[Any]
-    is_list: bool
+    is_list: bool  # NumPy would need time to find out
 
     def array(self, values: Iterable[Any], count: int) -> NDArray[Any]:
-        """Return the attribute of all sensors; NumPy takes longer if it has to look for lists."""
+        """Return the array of the attribute, from its values for `count` sensors."""
         if self.is_list:
             return np.fromiter(chain.from_iterable(values), self.dtype).reshape(count, -1)
         return np.fromiter(values, self.dtype, count)
@@ -54,7 +54,7 @@ def load_arrays(prefix: str, sensors: Sequence[Any], arrays: dict[str, Any]) -> 
 
 @cache  # dataclasses and types are slow to inspect, and every snapshot would do so
 def _attributes(kind: type[Any]) -> tuple[Callable[[Any], Any], list[_Attribute]]:
-    """Return a function that returns all attributes of a sensor, and how their arrays are made."""
+    """Return a function that returns all attributes of a sensor, and the list of attributes."""
     attributes = [
         _Attribute(
             each.name,

@@ -232,13 +232,24 @@ class SensorHealth:
 def retry_after(before: int, interval: int, retry: int, ratio: float, max_backoff: int) -> int:
     """Return the first interval after a back-off that was running at a restart or reload.
 
-    The last interval before the restart has the number `before`. The next numbers, up to
-    `interval`, are skipped. In intervals of the former length, `retry` is the first interval after
-    the back-off. One former interval lasts `ratio` present intervals.
-
     The back-off ends at the same time as without the restart, rounded up to whole intervals.
     However, it lasts for at most `max_backoff` more intervals.
 
+    Parameters
+    ----------
+    before : int
+        Number of the last interval before the restart.
+    interval : int
+        The highest of the next numbers, which are skipped; `before` if none is skipped.
+    retry : int
+        The first interval after the back-off, without the restart.
+    ratio : float
+        Length of an interval before the restart, divided by its present length.
+    max_backoff : int
+        Maximum number of further intervals.
+
+    Examples
+    --------
     >>> retry_after(99, 99, 103, ratio=10.0, max_backoff=64)
     130
     >>> retry_after(99, 107, 130, ratio=0.1, max_backoff=64)

@@ -43,8 +43,8 @@ class SensorRows:
     >>> rows.pick({"turn": 3, "misses": np.array([0, 7, 2])})
     {'turn': 1, 'misses': array([2, 0, 0])}
 
-    `turn` is 1 + the row of the sensor that was probed last. In this example, it is the hall,
-    with row 2 in the snapshot and row 0 in the field.
+    `turn` is 1 + the row of the sensor that was probed last. In this example, the hall was probed
+    last, which has row 2 in the snapshot and row 0 in the field.
     """
 
     def __init__(self, stored: Sequence[str], sensors: Sequence[str]) -> None:

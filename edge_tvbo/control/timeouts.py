@@ -28,7 +28,7 @@ class TimeoutHandler:
             return [each for arm in arms for each in self._time_out(arm, at)]
         for arm in arms:
             if state.timeout_counts and state.health.is_unresponsive(arm):
-                state.health.back_off(arm, state.interval)  # it is still silent
+                state.health.back_off(arm, state.interval)  # the sensor is still silent
         return []
 
     def note_undelivered(self, event: ActivationUndelivered) -> None:

@@ -207,7 +207,7 @@ def _check_transform(settings: FieldSettings, field: SensorField) -> None:
 def _check_plausible(settings: FieldSettings, field: SensorField) -> None:
     """Raise `ConfigError` if the mean of the controller's field is outside the plausible range.
 
-    The range may then be in another unit than the field.
+    A probable cause is that the range is in another unit than the field.
     """
     lowest, highest = plausible_range(field, settings)
     if not lowest <= field.center <= highest:

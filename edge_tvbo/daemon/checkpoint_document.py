@@ -27,7 +27,7 @@ from edge_tvbo.models.snapshot import DocumentFormat
 
 MAGIC = b"edge_tvbo state\n"
 FORMAT = 1
-MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # convert a body to the next format
+MIGRATIONS: dict[int, Callable[[Any], Any]] = {}  # by format: converts a body to the next format
 MAX_SKIPPED = 10_000  # intervals that a document of an old version can skip
 BOOT_VARIABLE = "EDGE_TVBO_BOOT_ID"  # the systemd unit sets this variable, and hides `_BOOT`
 _BOOT = Path("/proc/sys/kernel/random/boot_id")

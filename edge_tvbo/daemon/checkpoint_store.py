@@ -25,11 +25,11 @@ class Store(Protocol):
         ...
 
     def set_aside(self, generation: str, why: str) -> str:
-        """Rename a checkpoint so that it is not read again; return a text for the log."""
+        """Rename the file of a checkpoint, so that it is not read again; return a log text."""
         ...
 
     def keep(self, generation: str, why: str) -> None:
-        """Let the next call of `save` rename the checkpoint `generation`, and not overwrite it."""
+        """Make the next `save` rename the checkpoint called `generation`, and not overwrite it."""
         ...
 
     def demote_newest(self) -> None:

@@ -37,8 +37,9 @@ state at the last entry of the journal; see `journal`.
 - Only the process that has written a checkpoint appends entries to the journal of this checkpoint.
   If an entry cannot be written, the journal ends, and a checkpoint is written instead.
 - A journal is full if it is as large as its checkpoint, if it has `MAX_JOURNAL_EVENTS` events, or
-  if the controllers needed `MAX_REPLAY_S` to handle its events. A start needs as long to replay
-  them. systemd would end a start that needs too much memory or time, again and again.
+  if the controllers needed `MAX_REPLAY_S` to handle its events. The replay of these events at a
+  start takes as long. Without these limits, a start could need too much memory or time, and systemd
+  would end each start.
 - A full journal gets its last entry at once. The next checkpoint is then written as early as it
   would be without a journal, but not earlier, so that many events do not cause many checkpoints.
   Until this checkpoint, further events are not stored.

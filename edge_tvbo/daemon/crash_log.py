@@ -1,9 +1,9 @@
 """Crash file: the traceback and the last decisions before a crash, for `edge-tvbo report`.
 
 The file is in the directory of stored state; a reload may choose another directory. At a further
-crash, the traceback in the file is replaced, and the last decisions are appended to those before
-earlier crashes; only the newest `MAX_DECISIONS` decisions are kept. So crashes directly
-after a start, before any decision, do not remove the decisions before the first crash.
+crash, the traceback in the file is replaced. The decisions before this crash are appended to the
+decisions in the file, of which only the newest `MAX_DECISIONS` are kept. So a crash directly after
+a start, before any decision, does not remove the decisions before an earlier crash.
 """
 
 import logging

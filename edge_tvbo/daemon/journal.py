@@ -121,7 +121,7 @@ class EventBuffer:
         if self.has_entry:
             self.overflows = True
             return
-        if isinstance(event, Unreadable):  # the texts are only logged
+        if isinstance(event, Unreadable):  # its texts do not change the state
             event = Unreadable(event.reason, "", "")
         self._events.append((field, event))
         self._count += 1
@@ -185,9 +185,9 @@ def _read(data: bytes, document: bytes) -> Journal:
 def _may_be_torn(end: bytes) -> bool:
     """Return whether the last bytes of a journal, `end`, can be a torn entry.
 
-    The length that precedes `end` in the journal is larger than `end`. Either the entry is torn,
-    which means that only a part of it was written. Or the length is damaged: then `end` is a whole
-    entry, contains a later entry, or is no entry.
+    In a torn entry, only the beginning was written, so the length before `end` is larger than
+    `end`. The length is also larger if the length itself is damaged. In this case, `end` is a whole
+    entry, contains a later entry, or is no entry, and the result is False.
     """
     if not MAGIC.startswith(end[: len(MAGIC)]) or end.find(MAGIC, len(MAGIC)) >= 0:
         return False

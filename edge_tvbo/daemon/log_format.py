@@ -23,7 +23,7 @@ REPEAT_PERIOD_S = 60.0  # in this time, the same text is logged only once
 MAX_TEXTS = 256  # number of texts that the filter stores
 SIGNAL_REPLIES = ("edge_tvbo.daemon.reload", "edge_tvbo.daemon.status_dump")  # SIGHUP, SIGUSR1
 NEVER_SUPPRESSED = (*SIGNAL_REPLIES, "edge_tvbo.daemon.rejection_log")
-RECOVERIES = ("edge_tvbo_adapters.mqtt.link",)  # whose texts at level info end a problem
+RECOVERIES = ("edge_tvbo_adapters.mqtt.link",)  # loggers that report the end of a problem
 PACKAGES = ("edge_tvbo", "edge_tvbo_adapters")  # packages whose log levels can be set
 AREAS = {  # the loggers of each area of `LogLevels`
     "mqtt": ("edge_tvbo_adapters.mqtt",),

@@ -12,7 +12,7 @@ from pathlib import Path
 def collection_after_start() -> Iterator[None]:
     """Collect no garbage until `freeze_memory` is called, or until the context ends.
 
-    A start leaves nearly no garbage, and to look for it took an eighth of the start.
+    The search for garbage took an eighth of the time of a start, and found nearly nothing.
     """
     gc.disable()
     try:

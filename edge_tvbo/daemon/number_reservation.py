@@ -32,9 +32,9 @@ class _Reserve(NamedTuple):
     def usable_next(self, at: float, used: int, wait: float) -> int:
         """Return the value of `usable` for the next checkpoint, which is written at the time `at`.
 
-        At this time, `used` is the highest used number. The result is the present value, or twice
-        the number of intervals expected in `wait` s, whichever is higher. The expected number
-        follows from the rate of intervals since the present checkpoint.
+        At this time, `used` is the highest used number. The result is the higher of two numbers:
+        the present value, and twice the number of intervals expected in `wait` s. The expected
+        number follows from the rate of intervals since the present checkpoint.
         """
         rate = (used - self.used) / max(1.0, at - self.at)
         return max(self.usable, ceil(2.0 * rate * wait))

@@ -28,7 +28,7 @@ from edge_tvbo.messages.formatting import counted, rfc3339
 
 log = logging.getLogger(__name__)
 
-KILLS_PER_BACKOFF = 8  # kills that end a back-off if it is unknown how many intervals passed
+KILLS_PER_BACKOFF = 8  # kills that end the longest back-off if the elapsed time is unknown
 
 
 class Restoration:
@@ -154,7 +154,10 @@ class Restoration:
         every: float | None,
         unsaved: float,
     ) -> None:
-        """Skip the interval numbers, and charge the energy, that a killed process may have used."""
+        """Skip the interval numbers that a killed process may have used; charge its activations.
+
+        The activations that the process may have made are charged to the energy budgets.
+        """
         controller = self._controllers[name]
         unknown = 0
         if not self._final:
@@ -181,10 +184,10 @@ class Restoration:
     def _passed(self, name: str, field: FieldCheckpoint, away: float) -> int:
         """Return how many of the skipped interval numbers shorten the back-offs of sensors.
 
-        A sensor that is backed off is not activated for a number of intervals.
-        The result is 0 after a regular stop. It is also 0 if the time since the checkpoint is
-        known, because the downtime then ends the back-offs. Otherwise, some numbers count, so that
-        a back-off ends even if each process is killed before its first checkpoint.
+        While a sensor is backed off, it is not activated for a number of intervals. After a regular
+        stop, the result is 0. The result is also 0 if the time since the checkpoint is known,
+        because the back-offs end after this time. Otherwise, some numbers shorten the back-offs, so
+        that they end even if each process is killed before its first checkpoint.
         """
         if self._final or (field.every is not None and away > 0.0):
             return 0

@@ -42,9 +42,10 @@ def restore_controller(
 def _restore_partial(
     occasion: str, name: str, controller: Controller, snapshot: bytes, why: SnapshotError
 ) -> SnapshotError:
-    """Restore the parts of the `snapshot` that fit, and log the result; return why others do not.
+    """Restore the parts of the `snapshot` that fit, and log the result; return the problem.
 
-    `why` says why the whole snapshot does not fit the controller.
+    `why` says why the whole snapshot does not fit the controller; it is returned. If no part can
+    be restored, the reason for this is returned instead.
     """
     known = 0
     try:

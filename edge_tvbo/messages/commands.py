@@ -10,7 +10,7 @@ import msgspec
 
 from edge_tvbo.messages.documents import Decision, Notice
 
-MIN_REPLY_SHARE = 0.5  # of the timeout; if a sensor had less time, a time-out is not its fault
+MIN_REPLY_SHARE = 0.5  # minimum share of the timeout that a sensor must have to reply
 
 
 class Activate(msgspec.Struct, frozen=True):

@@ -64,7 +64,7 @@ class ActivationUndelivered(_Event, frozen=True):
     sensor: str
     interval: int
     left: bool  # whether the sensor may have received the activation: it was sent and not refused
-    refused: bool = False  # whether the broker does not accept it: its rules or limits forbid it
+    refused: bool = False  # whether rules or limits of the broker forbid it
 
 
 class LinkLost(_Event, frozen=True):

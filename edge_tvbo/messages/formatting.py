@@ -52,7 +52,7 @@ def interval_text(seconds: float) -> str:
 
 
 def _unit_of(seconds: float) -> tuple[float, str]:
-    """Return the unit in which a duration is a short number: its length in s, and its symbol."""
+    """Return the length in s and the symbol of the unit in which a duration is a short number."""
     for unit, size, limit in (("s", 1.0, 120.0), ("min", 60.0, 7200.0), ("h", 3600.0, 172_800.0)):
         if seconds < limit:
             return size, unit

@@ -47,7 +47,7 @@ class HistoryEntry(msgspec.Struct, frozen=True):
 
     field: str
     decision: Decision
-    # None until the activation ends; it stays None if the daemon is killed before:
+    # None until the activation ends; also if the daemon was killed before the end:
     record: Record | None = None
     notices: tuple[Notice, ...] = ()  # published while the interval ran
     posterior: PosteriorSnapshot | None = msgspec.field(default=None, name="beliefs")

@@ -28,7 +28,7 @@ class DiscoveredSource(NamedTuple):
     sensors: Mapping[str, str]  # sensor ids, each with the sensor's name in topics
     scale: float  # of the conversion to the field's unit
     offset: float
-    other: OtherUnit | None  # unit that the sensors seem to use, if not the field's or converted
+    other: OtherUnit | None  # unit that the sensors seem to use, without a conversion
 
     @property
     def is_converted(self) -> bool:
@@ -160,7 +160,8 @@ def discovered_fields(
 def typical_group(fields: Sequence[DiscoveredField]) -> SensorGroup:
     """Return one sensor group with the readings of all `fields`.
 
-    Readings in another unit than the unit of the fields are left out, unless all are.
+    Readings in another unit than the unit of the fields are left out, unless all readings are in
+    other units.
     """
     readings = [value for field in fields for value in field.comparable.values()]
     numbered = {str(number): value for number, value in enumerate(readings)}

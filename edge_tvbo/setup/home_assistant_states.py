@@ -1,9 +1,9 @@
 """States of Home Assistant: the topics of its MQTT Statestream, which look like those of ESPHome.
 
 Home Assistant publishes ``<base>/sensor/hall_temperature/state``, and a node of ESPHome publishes
-``<node>/sensor/temperature/state``. If the base topic is not ``homeassistant``, two signs tell both
-apart: Home Assistant can publish the attributes of an entity beside its state, and a node publishes
-whether it is online.
+``<node>/sensor/temperature/state``. If the base topic is not ``homeassistant``, two signs
+distinguish Home Assistant from ESPHome: Home Assistant can publish the attributes of an entity
+beside its state, and a node of ESPHome publishes whether the node is online.
 """
 
 import re
@@ -15,7 +15,7 @@ from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH
 from edge_tvbo.setup.quantities import INSIDE, NOT_CURRENT, QUANTITIES
 from edge_tvbo.setup.sensor_groups import PLACEHOLDER, SensorGroup
 
-MIN_ENTITIES = 3  # smallest number of sensors of a quantity, for a base topic without a sign
+MIN_ENTITIES = 3  # sensors of one quantity by which Home Assistant is recognised without a sign
 # The base topic of a node of ESPHome has at most two levels:
 _BASE = rf"(.{{1,{2 * MAX_NAME_LENGTH + 1}}})"
 _STATUS = re.compile(rf"{_BASE}/status")
@@ -61,9 +61,8 @@ def named_by_entity(
 ) -> Iterator[SensorGroup]:
     """Yield the sensor groups, with the sensors of Home Assistant named by their entities.
 
-    `signs` says for a base topic whether it belongs to Home Assistant; see `sign_of_base`. A base
-    topic that is not in `signs` belongs to Home Assistant if it has at least `MIN_ENTITIES` sensors
-    of one quantity that no other base topic has. States of Home Assistant that belong to no known
+    `signs` says for a base topic whether it belongs to Home Assistant; see `sign_of_base`. For any
+    other base topic, `_has_many` decides this. States of Home Assistant that belong to no known
     quantity are left out.
     """
     found: dict[str, list[tuple[DetectedSensor, SensorGroup, str]]] = {}  # by base topic
@@ -106,8 +105,8 @@ def _groups_of(
 ) -> Iterator[SensorGroup]:
     """Yield one sensor group for each topic of the states of one Home Assistant.
 
-    A state counts with the number of messages of the group from which it comes. If this group has
-    several readings, a state counts with the mean number of messages of a reading.
+    The number of messages of a new group is a sum over its states: each state adds the number of
+    messages of its former group, divided by the number of readings of this former group.
     """
     by_topic: dict[str, list[tuple[str, SensorGroup, str]]] = {}
     for seen, group, name in states:

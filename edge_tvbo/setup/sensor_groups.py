@@ -54,7 +54,7 @@ class SensorGroup(msgspec.Struct, frozen=True):
     messages: int
     retained: tuple[str, ...] = ()  # sensors from which only a retained message was received
     unit: Unit | None = None  # the setting `unit` of the codec; None if it is not needed
-    announced: dict[str, str] = {}  # the announced units of sensors, among those of the quantity
+    announced: dict[str, str] = {}  # announced units of sensors; only units of the quantity
 
     @property
     def announced_unit(self) -> str | None:

@@ -162,11 +162,11 @@ def _is_near(value: float, group: SensorGroup) -> bool:
 
 
 def reference_group(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
-    """Return that group of a field which most probably sends its readings in `unit`.
+    """Return the group of a field that most probably sends its readings in `unit`.
 
     If the codec of a group converts to `unit`, this group is returned. Otherwise, the result is the
-    group whose median agrees with the medians of most groups. A median agrees with another one if
-    they are near each other, possibly after a conversion of the other one from another unit.
+    group with which most groups agree. A group agrees with it if the medians of both groups are
+    near each other, or would be after a conversion of the first group from another unit.
     """
 
     def agreeing(group: SensorGroup) -> int:

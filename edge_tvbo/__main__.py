@@ -7,11 +7,11 @@ import signal
 def main() -> None:
     """Run the command line of edge-tvbo.
 
-    While the modules are imported, Ctrl-C ends the process without a message. No garbage is
-    collected then, because modules leave nearly none.
+    While the modules are imported, Ctrl-C ends the process without a message, and garbage
+    collection is off, because the import leaves nearly no garbage.
     """
     before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:  # otherwise, a shell may have disabled Ctrl-C
+    if before is signal.default_int_handler:  # a shell may have disabled Ctrl-C
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.disable()
     from edge_tvbo.cli import main as command_line

@@ -55,8 +55,8 @@ class Registry(Collection[str]):
     def load(self, name: str) -> Any:
         """Return the plugin registered as `name`.
 
-        Raises `ConfigError` for an unknown name, and for a plugin of another package that cannot be
-        loaded.
+        Raises `ConfigError` if the name is unknown, or if another package registers the plugin and
+        loading it fails.
         """
         if place := self.builtin.get(name):
             module, _, attribute = place.partition(":")

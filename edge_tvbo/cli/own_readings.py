@@ -101,8 +101,9 @@ def _newest_time_without(
 ) -> tuple[str, str] | None:
     """Return start and end of the newest period without a reading in another unit.
 
-    `others` contains the other units. The start is "" if no earlier reading is in one of them. The
-    end is "" if no later reading is in one of them. The result is None if there is no such period.
+    `others` contains the other units. If no reading before the period is in one of these units, the
+    start is "". If no reading after the period is in one of these units, the end is "". The result
+    is None if there is no such period.
     """
     from edge_tvbo.messages.formatting import rfc3339
 

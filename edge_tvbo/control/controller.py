@@ -452,8 +452,8 @@ class Controller:
 
         - of the field: its pause, age, counters and alert, and the statistics of fault detection;
         - of each sensor that is also in the snapshot: its last reading, whether this reading is
-          implausible, its time-outs, refused activations, back-offs, report times, fault, evidence
-          for a fault and energy, and whether the sensor is ignored;
+          implausible, its time-outs, refused activations, back-offs, report times and energy, its
+          fault or the evidence for a fault, and whether the sensor is ignored;
         - of the policy: what it has learned about these sensors, if the snapshot is of the same
           policy and this policy can restore single sensors.
 

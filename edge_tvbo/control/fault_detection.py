@@ -288,7 +288,7 @@ class FaultDetector:
         The test for "stuck" counts only the first reading of the sensor in each interval: with
         several readings in an interval, working sensors repeat their readings more often than the
         threshold assumes. Another value in the same interval ends the repetitions. If the
-        prediction is not `informed`, only this test is run.
+        prediction is not `informed`, only the test for "stuck" is run.
         """
         evidence, usual, enough = self._evidence[arm], self._usual, self._threshold
         kind: FaultKind | None = None

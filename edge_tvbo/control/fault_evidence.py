@@ -162,10 +162,10 @@ class FaultEvidence:
         """Add a reading to the lines that show whether the sensor still moves.
 
         There is a line for each direction of a drift: the readings since the drift may have begun.
-        A line begins again while there is no evidence of a drift in its direction, and after each
-        jump of `z`, the standardised error of the reading `value`. A jump is a difference from the
-        previous error of more than four standard deviations of such a difference. For this
-        comparison, both errors are limited to ±`MAX_LAST_Z`.
+        A line begins again at each reading without evidence of a drift in its direction, and at
+        each jump. At a jump, the standardised error of the reading, `z`, differs from the previous
+        error by more than four standard deviations of such a difference. For this comparison, both
+        errors are limited to ±`MAX_LAST_Z`.
         """
         before = self.last_z
         self.last_z = min(max(z, -MAX_LAST_Z), MAX_LAST_Z)

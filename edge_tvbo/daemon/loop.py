@@ -267,9 +267,9 @@ class Loop:
     def _publish_hotspots(self) -> None:
         """Publish the hot spot and the alert of each field whose state may have changed.
 
-        In each turn of the loop, this method is called twice. The first call follows the decisions,
-        so that it does not delay them. The second call follows the requests of users, because a
-        request may reset a model.
+        In each turn of the loop, this method is called twice. The first call is after the
+        decisions, so that no decision is delayed. The second call is after the requests of users,
+        because a request may reset a model.
         """
         for field in self._changed:
             if hotspot := self._controllers[field].hotspot(self._now()):

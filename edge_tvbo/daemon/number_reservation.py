@@ -50,8 +50,9 @@ class NumberReservation:
     def reserve(self, field: str, used: int, every: float | None, at: float, wait: float) -> int:
         """Reserve numbers above `used` for a field; return the highest of them.
 
-        The reservation is part of a checkpoint of the monotonic time `at`; the next checkpoint is
-        due in `wait` s. `every` is the length of an interval in s, or None for "on-reading".
+        The reservation is part of a checkpoint that is written at the monotonic time `at`; the next
+        checkpoint is due in `wait` s. `every` is the length of an interval in s, or None for
+        "on-reading".
         """
         usable = intervals_in(wait, every)
         if usable is None:

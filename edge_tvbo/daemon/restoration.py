@@ -173,8 +173,8 @@ class Restoration:
 
         The checkpoint was written at the moment `before`, `away` seconds ago. A process that cannot
         store a checkpoint stores a mark with the time of its next attempt. If the time in the last
-        mark is before the checkpoint, the clock was set back. The process may then have run until
-        now.
+        mark is before the checkpoint, the clock was set back. The result is then `away`, because
+        the process may have run until now.
         """
         if self._unsaved_until is None:
             return 0.0

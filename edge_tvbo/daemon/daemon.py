@@ -38,8 +38,8 @@ class BrokerLink(Link, MonitoredLink, Protocol):
     def former(self) -> Mapping[str, Set[str]]:
         """Mapping from each field to the command topics on which the broker may retain a message.
 
-        After a reload, the next `BrokerLink` clears these topics, and the retained documents of
-        these fields. Topics and fields that the next `BrokerLink` has itself are not cleared.
+        After a reload, the next `BrokerLink` clears these topics. If it has no field of the same
+        name, it also clears the retained documents of the field.
         """
         ...
 

@@ -57,8 +57,8 @@ class Decision(msgspec.Struct, frozen=True):
     bounds of sensors. These keys are also `null` if the policy does not use the same number of
     standard deviations in the bounds of all sensors.
 
-    `ineligible` contains the sensors that could not be selected; of more than 50 such sensors, only
-    the 50 with the highest bounds. If a command or the daemon selected the sensor, and not the
+    `ineligible` contains the sensors that could not be selected, or only the 50 sensors with the
+    highest bounds if there are more. If a command or the daemon selected the sensor, and not the
     policy, `ineligible` is empty.
     """
 

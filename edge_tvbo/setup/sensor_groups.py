@@ -278,9 +278,9 @@ def left_out(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
 def same_names(group: SensorGroup, chosen: Collection[SensorGroup]) -> list[str]:
     """Return the names of the sensors of `group` that are probably the same as `chosen` sensors.
 
-    `left_out` does not return these sensors, because chosen sensors have the same names. A sensor
-    is not returned if it is certainly a chosen sensor, because the topics of both are the same up
-    to and including the name of the sensor.
+    `left_out` does not return these sensors, because chosen sensors have the same names. If the
+    topics of two sensors are equal up to and including the name of the sensor, both are certainly
+    the same sensor. Such a sensor is not returned.
 
     >>> hall = SensorGroup("zigbee2mqtt", "zigbee2mqtt/{sensor}", "t", None, {"hall": 20.0}, 1)
     >>> for topic in ("garage/{sensor}/temperature", "zigbee2mqtt/{sensor}/temperature"):

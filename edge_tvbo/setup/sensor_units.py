@@ -165,8 +165,8 @@ def reference_group(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
     """Return the group of a field that most probably sends its readings in `unit`.
 
     If the codec of a group converts to `unit`, this group is returned. Otherwise, the result is the
-    group with which most groups agree. A group agrees with it if the medians of both groups are
-    near each other, or would be after a conversion of the first group from another unit.
+    group with which most groups agree. The median of an agreeing group is near the median of the
+    result, or would be near it after a conversion from another unit.
     """
 
     def agreeing(group: SensorGroup) -> int:

@@ -87,8 +87,9 @@ class CheckedPolicy:
     def _failures(self) -> Iterator[None]:
         """Convert each exception of the policy, except `SnapshotError`, to `PolicyFailed`.
 
-        Without this conversion, a policy that cannot read its snapshot would prevent each start of
-        the daemon until the user removes the stored state.
+        A policy that rejects its snapshot raises `SnapshotError`; any other exception is a fault of
+        the policy. If this exception were not converted, each start of the daemon would fail until
+        the user removes the stored state.
         """
         try:
             yield

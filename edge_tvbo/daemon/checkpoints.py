@@ -372,9 +372,9 @@ class Checkpoints(LoopService):
             self._buffer, self._entry_due = EventBuffer(data), now + periods.entry
 
     def _periods(self, size: int) -> _Periods:
-        """Return the times between the writes of a state with `size` bytes.
+        """Return how often the events, and a whole state of `size` bytes, are written.
 
-        If the whole state is written less often than every `every` seconds, this is logged once.
+        The first time that the whole state is written less often than the events, this is logged.
         """
         early = self._every * max(1, ceil(size / LARGE_DOCUMENT_BYTES))
         if early <= self._every:

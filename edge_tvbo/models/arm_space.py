@@ -17,9 +17,9 @@ Field = SensorField | BoxField
 class ArmSpace(Protocol):
     """Protocol of an arm space: the places of a field's arms, and the prior covariance of places.
 
-    A place is an array of d numbers. M of the places are candidates: the places of all sensors, or
-    a sample of the points of a box. A search for the best arm starts with the candidate that has
-    the highest score.
+    A place is an array of d numbers. An arm space has M candidates. For a field of sensors, they
+    are the places of all sensors. For a box, they are a sample of its points, and a search for the
+    best arm starts at the candidate that has the highest score.
     """
 
     candidates: Array  # (M, d) places that are compared with each other

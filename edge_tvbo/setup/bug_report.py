@@ -283,7 +283,7 @@ def _crash(state: Path | None, instance: str) -> Iterator[str]:
 
 
 def _no_crash(state: Path, instance: str, none: str) -> str:
-    """Return why the bug report shows no crash: the text `none`, or that the file is unreadable."""
+    """Return the bug report's text in place of a crash: `none`, or that the file is unreadable."""
     from edge_tvbo.daemon import crash_log
 
     access = _access(crash_log.crash_file(str(state), instance))

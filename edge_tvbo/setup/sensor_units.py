@@ -164,9 +164,9 @@ def _is_near(value: float, group: SensorGroup) -> bool:
 def reference_group(groups: Sequence[SensorGroup], unit: str) -> SensorGroup:
     """Return the group of a field that most probably sends its readings in `unit`.
 
-    If the codec of a group converts to `unit`, this group is returned. Otherwise, the result is the
-    group with which most groups agree. The median of an agreeing group is near the median of the
-    result, or would be near it after a conversion from another unit.
+    If the codec of a group converts to `unit`, this group is returned. Otherwise, each group is
+    compared with all groups, and the result is the group with the most groups near it. Another
+    group is near if its median is near, as it stands or after a conversion from another unit.
     """
 
     def agreeing(group: SensorGroup) -> int:

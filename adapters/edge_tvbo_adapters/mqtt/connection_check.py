@@ -220,13 +220,9 @@ class ObservedSource:
     def result(self, seconds: float) -> CheckResult:
         """Return the check result of a source: which sensors reported, and what was rejected.
 
-        There are two cases without a new reading:
-
-        - If messages were rejected, and no retained reading arrived, the check fails. With a
-          retained reading, the check does not fail, because the format of the reading is right. But
-          a retained reading does not show that the sensor still reports.
-        - If no message was rejected, the check does not fail, and the text says what the user can
-          try.
+        The check fails only if messages were rejected, and neither a new nor a retained reading
+        arrived. A retained reading shows that its format is right, although its sensor may have
+        stopped reporting since. If nothing arrived at all, the text says what the user can try.
         """
         seen = self._sensors_seen
         retained = [each for each in self._sensors if each in self._sensors_retained - seen]

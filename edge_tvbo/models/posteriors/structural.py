@@ -129,10 +129,10 @@ class StructuralPosterior(FiniteArmsMixin):
             self._covariance.evolve(self._state, self._table.retain(passed))
 
     def pass_time(self, seconds: float) -> None:
-        """Advance the structural posterior by `seconds`, while the time of day is unknown.
+        """Advance the structural posterior by `seconds` in which the time of day is unknown.
 
-        If all intervals have the same length, this method does nothing: `advance` has already moved
-        the posterior on.
+        If all intervals have the same length, the time does not matter: `advance` moves the
+        posterior on by this length, and this method does nothing.
         """
         if self._model.interval:
             return

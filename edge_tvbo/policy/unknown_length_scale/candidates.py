@@ -264,7 +264,7 @@ class RegretBalancing:
         if not (countable and admitted):
             raise SnapshotError("The snapshot's 'counts' are out of range.")
         if (state["pairs"] >= [scales, norms]).any() or (alive > 1).any() or alive[pairs:].any():
-            raise SnapshotError("The snapshot's 'pairs' name candidates that do not exist.")
+            raise SnapshotError("The snapshot's 'pairs' contain candidates that do not exist.")
         if not (0 <= active < pairs and alive[active]):
             raise SnapshotError("The snapshot's active candidate was eliminated.")
 

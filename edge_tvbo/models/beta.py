@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.checks import check_count, check_positive, check_probability
+from edge_tvbo.models.parameter_checks import check_count, check_positive, check_probability
 
 if TYPE_CHECKING:  # checking a configuration imports this module, but must not import numpy
     from edge_tvbo.models.arm_space import Field

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.checks import check_count, check_positive, is_finite_number
 from edge_tvbo.models.field import Number
 from edge_tvbo.models.fingerprint import Fingerprint
+from edge_tvbo.models.parameter_checks import check_count, check_positive, is_finite_number
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.plugins import optional_module

@@ -5,7 +5,7 @@ from math import log
 import numpy as np
 
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.models.checks import check_count, check_positive, check_probability
+from edge_tvbo.models.parameter_checks import check_count, check_positive, check_probability
 from edge_tvbo.models.snapshot import AnyArray, State, check_arrays, copy_arrays
 from edge_tvbo.numerics.change_point import largest_log_ratio
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.checks import check_not_negative
+from edge_tvbo.models.parameter_checks import check_not_negative
 from edge_tvbo.models.temporal_models import FittableModel
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.plugins import optional_module

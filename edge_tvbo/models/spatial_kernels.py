@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.checks import check_positive, check_range
+from edge_tvbo.models.parameter_checks import check_positive, check_range
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.plugins import optional_module
 

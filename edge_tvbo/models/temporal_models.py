@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 import msgspec
 import numpy as np
 
-from edge_tvbo.models.checks import check_not_negative, check_range
 from edge_tvbo.models.lags import over_lags, slope
+from edge_tvbo.models.parameter_checks import check_not_negative, check_range
 from edge_tvbo.numerics.types import Array
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from edge_tvbo.models.checks import (
+from edge_tvbo.models.parameter_checks import (
     check_block_bounds,
     check_count,
     check_ordered_rates,

@@ -8,7 +8,7 @@ import numpy as np
 
 from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.box import BoxField
-from edge_tvbo.models.checks import is_finite_number
+from edge_tvbo.models.parameter_checks import is_finite_number
 from edge_tvbo.numerics.types import Mask
 
 MAX_READING = 1e101  # largest reading in model units; the squares of larger ones would overflow

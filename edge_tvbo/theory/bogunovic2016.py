@@ -10,7 +10,7 @@ needed, so the results do not depend on the slope of the field.
 
 from math import ceil, log, pi, sqrt
 
-from edge_tvbo.models.checks import (
+from edge_tvbo.models.parameter_checks import (
     check_block,
     check_count,
     check_not_negative,

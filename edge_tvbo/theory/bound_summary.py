@@ -16,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.checks import (
+from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.parameter_checks import (
     check_count,
     check_ordered_rates,
     check_positive,
     check_probability,
     check_range,
 )
-from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.triggers import BlockBounds
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.theory import bogunovic2016, brunzema, mandl2024, zhou2021, ziomek2024

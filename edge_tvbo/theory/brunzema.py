@@ -8,7 +8,7 @@ are the same as in `bogunovic2016`.
 from math import log, pi, sqrt
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.checks import (
+from edge_tvbo.models.parameter_checks import (
     check_block,
     check_block_bounds,
     check_count,

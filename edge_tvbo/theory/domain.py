@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import erfc, log, pi, sqrt
 
-from edge_tvbo.models.checks import check_count, check_positive
+from edge_tvbo.models.parameter_checks import check_count, check_positive
 
 
 @dataclass(frozen=True)

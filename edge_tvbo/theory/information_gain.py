@@ -10,8 +10,8 @@ from math import e, log1p
 import numpy as np
 
 from edge_tvbo.models.arm_space import Field
-from edge_tvbo.models.checks import check_count, check_positive
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.parameter_checks import check_count, check_positive
 from edge_tvbo.numerics.state_space import information_gain
 from edge_tvbo.numerics.types import Array
 

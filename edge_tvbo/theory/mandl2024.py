@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.checks import (
+from edge_tvbo.models.parameter_checks import (
     check_block,
     check_count,
     check_not_negative,

@@ -7,7 +7,7 @@ of the largest prior variance.
 
 from math import ceil, log, log1p, sqrt
 
-from edge_tvbo.models.checks import (
+from edge_tvbo.models.parameter_checks import (
     check_block,
     check_count,
     check_not_negative,

@@ -7,7 +7,7 @@ bound on the field's norm in the kernel's space.
 from collections.abc import Callable
 from math import e, log, pi, sqrt
 
-from edge_tvbo.models.checks import (
+from edge_tvbo.models.parameter_checks import (
     check_count,
     check_not_negative,
     check_positive,

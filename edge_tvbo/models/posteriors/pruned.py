@@ -11,8 +11,8 @@ import numpy as np
 
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.arm_space import Field
-from edge_tvbo.models.checks import check_not_negative
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.parameter_checks import check_not_negative
 from edge_tvbo.models.posteriors.reading_buffer import BufferedPosterior
 from edge_tvbo.models.posteriors.regression_posterior import RegressionPosterior
 from edge_tvbo.models.snapshot import State, read_number

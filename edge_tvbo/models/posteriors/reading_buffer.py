@@ -5,8 +5,8 @@ from abc import abstractmethod
 import numpy as np
 
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.models.checks import check_count
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.parameter_checks import check_count
 from edge_tvbo.models.posteriors.state_space import StateSpaceBase
 from edge_tvbo.models.snapshot import AnyArray, State, read_count
 from edge_tvbo.models.temporal_models import Transition

@@ -10,8 +10,8 @@ import numpy as np
 
 from edge_tvbo.errors import ConfigError, SnapshotError
 from edge_tvbo.models.arm_space import Arm, Field, arm_space
-from edge_tvbo.models.checks import check_count, check_share
 from edge_tvbo.models.likelihood import fit_temporal_model
+from edge_tvbo.models.parameter_checks import check_count, check_share
 from edge_tvbo.models.posteriors.base import CandidatesMixin, Prediction
 from edge_tvbo.models.regression import Regression
 from edge_tvbo.models.snapshot import (

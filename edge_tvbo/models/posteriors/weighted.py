@@ -4,8 +4,8 @@ from math import log
 
 import numpy as np
 
-from edge_tvbo.models.checks import check_share
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.parameter_checks import check_share
 from edge_tvbo.models.posteriors.reading_buffer import BufferedPosterior
 from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.numerics import weighted

@@ -7,8 +7,8 @@ If W is at least the number of readings, the sliding-window posterior equals the
 import numpy as np
 
 from edge_tvbo.errors import SnapshotError
-from edge_tvbo.models.checks import check_count
 from edge_tvbo.models.field import SensorField
+from edge_tvbo.models.parameter_checks import check_count
 from edge_tvbo.models.posteriors.reading_buffer import check_readings
 from edge_tvbo.models.posteriors.state_space import ROUNDING_TOLERANCE, StateSpaceBase
 from edge_tvbo.models.snapshot import (

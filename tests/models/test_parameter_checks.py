@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edge_tvbo.errors import ConfigError
-from edge_tvbo.models.checks import (
+from edge_tvbo.models.parameter_checks import (
     check_block,
     check_block_bounds,
     check_count,

@@ -20,7 +20,7 @@ from edge_tvbo.errors import Code, ConfigError, MissingExtra, Mistake, SettingEr
 from edge_tvbo.messages.formatting import listed, may_be_same_unit, season_text
 from edge_tvbo.models import spatial_kernels
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import MAX_DRIFT, StructuralModel, mirrored, prior_structure
+from edge_tvbo.models.structural_model import MAX_DRIFT, StructuralModel, mirrored, prior_structure
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import build_policy
 from edge_tvbo.policy.auto_settings import TRAINED

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.fingerprint import AsBytes, Fingerprint, exact, rounded
 from edge_tvbo.models.spatial_kernels import ALLOWED_RANGE, MAX_NUMBER, MIN_NUMBER, SpatialKernel
-from edge_tvbo.models.structure import StructuralModel
+from edge_tvbo.models.structural_model import StructuralModel
 from edge_tvbo.numerics.types import Array
 
 Number = TypeVar("Number", float, Array)

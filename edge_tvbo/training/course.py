@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_tvbo.models.structure import part_of
+from edge_tvbo.models.structural_model import part_of
 from edge_tvbo.numerics.types import Array, Int64Array, Mask
 
 MIN_FULL_SHARE = 0.5  # of the rows of the fullest season; seasons with less give no shares

@@ -7,7 +7,7 @@ import numpy as np
 from edge_tvbo.errors import DataError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import MAX_NUMBER, MIN_NUMBER, empirical_covariance
-from edge_tvbo.models.structure import StructuralModel
+from edge_tvbo.models.structural_model import StructuralModel
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.training.structural_fit import (
     FitProgress,

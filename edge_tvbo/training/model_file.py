@@ -9,7 +9,7 @@ import numpy as np
 
 from edge_tvbo.errors import ConfigError, naming_file
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import Components, StructuralModel
+from edge_tvbo.models.structural_model import Components, StructuralModel
 from edge_tvbo.models.trained_state import LowRankState, TrainedState
 from edge_tvbo.numerics.types import Array
 

@@ -7,7 +7,7 @@ import numpy as np
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import interval_text, season_text
 from edge_tvbo.models.seasons import has_days
-from edge_tvbo.models.structure import DAY, MAX_DRIFT, WEEK, YEAR, cycle_of
+from edge_tvbo.models.structural_model import DAY, MAX_DRIFT, WEEK, YEAR, cycle_of
 from edge_tvbo.numerics.types import Array, Mask
 
 MIN_SEASONS = 2  # whole seasons that are needed to learn a course

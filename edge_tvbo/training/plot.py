@@ -9,7 +9,7 @@ import numpy as np
 
 from edge_tvbo.errors import ConfigError, MissingExtra
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import DAY, WEEK, StructuralModel
+from edge_tvbo.models.structural_model import DAY, WEEK, StructuralModel
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.training.training_report import TrainingReport
 

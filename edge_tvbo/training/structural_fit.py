@@ -20,7 +20,7 @@ import numpy as np
 
 from edge_tvbo.models.posteriors.low_rank_covariance import with_low_rank_state
 from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
-from edge_tvbo.models.structure import (
+from edge_tvbo.models.structural_model import (
     LIVELINESS_BINS,
     Component,
     Components,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import (
+from edge_tvbo.models.structural_model import (
     DAY,
     LIVELINESS_BINS,
     Component,

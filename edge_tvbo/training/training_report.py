@@ -15,7 +15,7 @@ from edge_tvbo.messages.formatting import (
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.likelihood import fit_temporal_model
 from edge_tvbo.models.momentum import Momentum
-from edge_tvbo.models.structure import DAY, StructuralModel, part_of, phase_of
+from edge_tvbo.models.structural_model import DAY, StructuralModel, part_of, phase_of
 from edge_tvbo.models.temporal_models import TimeVarying
 from edge_tvbo.numerics.types import Array, Mask
 from edge_tvbo.policy import make_policy

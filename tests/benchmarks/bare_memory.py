@@ -12,7 +12,7 @@ import numpy as np
 
 from edge_tvbo import SensorField, make_policy
 from edge_tvbo.models.spatial_kernels import matern
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.training import model_file
 
 LENGTH_SCALE = 0.1  # of sensors in [0, 1]²

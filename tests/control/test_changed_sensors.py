@@ -33,7 +33,7 @@ from edge_tvbo.messages.events import (
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.fingerprint import Fingerprint
 from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.policy import make_policy
 
 ANOTHER = Fingerprint("another")  # of another field

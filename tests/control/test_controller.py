@@ -43,7 +43,7 @@ from edge_tvbo.messages.events import (
 from edge_tvbo.messages.history import HistoryEntry
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.snapshot import decode_snapshot, snapshot_kind
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.policy import make_policy, policies
 from edge_tvbo.policy.model_free import ModelFreePolicy
 

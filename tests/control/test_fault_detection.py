@@ -17,7 +17,7 @@ from edge_tvbo.messages.commands import Activate, Notify, PublishState, Record, 
 from edge_tvbo.messages.documents import Reason
 from edge_tvbo.messages.events import ClockUnset, IntervalElapsed, Reading, ResetRequested
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.policy import make_policy
 
 M, MINUTES = 6, 600.0

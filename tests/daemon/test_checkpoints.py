@@ -32,7 +32,7 @@ from edge_tvbo.messages.events import (
 )
 from edge_tvbo.models import snapshot
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.policy import make_policy
 
 

@@ -44,7 +44,7 @@ from edge_tvbo.messages.events import (
     Unreadable,
 )
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.policy import make_policy
 
 NOW = 1.8e9  # s since 1970, in truth, when the monotonic clock says BOOT

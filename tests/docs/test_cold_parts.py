@@ -9,7 +9,7 @@ import pytest
 from support.paths import ROOT
 
 from edge_tvbo import SensorField, make_policy
-from edge_tvbo.models.structure import DAY, prior_structure
+from edge_tvbo.models.structural_model import DAY, prior_structure
 from edge_tvbo.research.experiments.split_experiment import TrainTestSplit
 
 HOUR = 3600.0

@@ -6,7 +6,7 @@ from support.structural_fields import draw_values
 
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import exchangeable
-from edge_tvbo.models.structure import DAY, prior_structure
+from edge_tvbo.models.structural_model import DAY, prior_structure
 from edge_tvbo.policy import make_policy
 
 M, INTERVAL = 6, 600.0

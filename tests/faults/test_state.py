@@ -41,7 +41,7 @@ from edge_tvbo.daemon.checkpoint_document import (
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.policy import make_policy, policies
 from edge_tvbo.training.covariance import with_model, with_structure
 

@@ -36,7 +36,7 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, PublishState
 from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.policy import make_policy, policies
 
 K = np.array([[1.0, 0.5, 0.2], [0.5, 1.0, 0.5], [0.2, 0.5, 1.0]])

@@ -15,7 +15,7 @@ from edge_tvbo.models import field as field_module
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.structure import DAY, prior_structure
+from edge_tvbo.models.structural_model import DAY, prior_structure
 from edge_tvbo.models.trained_state import TrainedState
 
 K = se(np.array([[0.0], [0.4], [1.0]]), 0.5)

@@ -13,7 +13,7 @@ from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.fingerprint import Fingerprint, kinds_agree, rounded
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.policy import make_policy
 
 PLACES = np.random.default_rng(1).uniform(size=(150, 2))

@@ -22,7 +22,7 @@ RUNS = """
 import hashlib, json, sys
 import numpy as np
 from edge_tvbo import SensorField, make_policy, policies
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.numerics import jit, structural
 from edge_tvbo.policy import needing_positions
 

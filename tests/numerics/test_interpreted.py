@@ -13,7 +13,7 @@ NUMBERS = """
 import json
 import numpy as np
 from edge_tvbo import SensorField, make_policy
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.numerics import acquisition, jit
 
 K = 0.5 + 0.5 * np.eye(3)

@@ -31,7 +31,7 @@ from edge_tvbo.models.posteriors.mixture import (
 )
 from edge_tvbo.models.snapshot import decode_snapshot, encode_snapshot
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.auto import MAX_TURNS, NEXT_WIDTH, UNREAD_WIDTH
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import DAY, prior_structure
+from edge_tvbo.models.structural_model import DAY, prior_structure
 from edge_tvbo.policy import make_policy
 from edge_tvbo.training.textbook_fit import WIDTHS, best_width, fit_textbook
 

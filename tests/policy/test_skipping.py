@@ -8,7 +8,7 @@ from support.policy_cases import CASES, MADE, examples, histories, make, run
 
 from edge_tvbo.control.controller import MAX_SINGLE_STEPS, Controller
 from edge_tvbo.messages.events import DowntimeElapsed, IntervalElapsed
-from edge_tvbo.models.structure import DAY
+from edge_tvbo.models.structural_model import DAY
 from edge_tvbo.policy.base import SkippingPolicy
 
 SKIPPING = [case for case, policy in MADE.items() if isinstance(policy, SkippingPolicy)]

@@ -8,7 +8,7 @@ from support.examples import max_examples
 from support.policy_cases import POSITIONS, K, field_of, histories, run
 
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.policy import policies
 from edge_tvbo.policy.registry import build_policy, read_settings, settings_class
 

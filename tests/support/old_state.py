@@ -11,7 +11,7 @@ from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.policy import make_policy
 
 START, INTERVAL = 1.8e9, 600.0  # s since 1970, s

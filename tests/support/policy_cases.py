@@ -16,7 +16,7 @@ from support.naive import se
 
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.regression_posterior import FittedPosterior
-from edge_tvbo.models.structure import DAY, prior_structure
+from edge_tvbo.models.structural_model import DAY, prior_structure
 from edge_tvbo.policy import make_policy, policies
 from edge_tvbo.policy.model_free import ModelFreePolicy
 from edge_tvbo.policy.registry import parameters_of, settings_class

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from edge_tvbo.models.structure import StructuralModel, component_table, harmonics_for
+from edge_tvbo.models.structural_model import StructuralModel, component_table, harmonics_for
 from edge_tvbo.numerics.structural import loadings
 from edge_tvbo.numerics.types import Array
 

@@ -11,7 +11,7 @@ from support.naive import se
 
 from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.models.structure import DAY, WEEK
+from edge_tvbo.models.structural_model import DAY, WEEK
 from edge_tvbo.models.trained_state import LowRankState
 from edge_tvbo.policy import make_policy
 from edge_tvbo.training.covariance import train, with_structure

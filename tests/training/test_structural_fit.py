@@ -16,7 +16,7 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.likelihood import fit_temporal_model
 from edge_tvbo.models.momentum import Momentum
 from edge_tvbo.models.posteriors.structural import StructuralPosterior
-from edge_tvbo.models.structure import DAY, WEEK, YEAR, component_table
+from edge_tvbo.models.structural_model import DAY, WEEK, YEAR, component_table
 from edge_tvbo.models.temporal_models import TimeVarying
 from edge_tvbo.policy import make_policy
 from edge_tvbo.training import structural_fit, training_report

@@ -11,7 +11,7 @@ import numpy as np
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
 from edge_tvbo.models.snapshot import AnyArray, State, check_covariances
-from edge_tvbo.models.structure import ComponentTable, StructuralModel
+from edge_tvbo.models.structural_model import ComponentTable, StructuralModel
 from edge_tvbo.models.trained_state import LowRankState
 from edge_tvbo.numerics import structural
 from edge_tvbo.numerics.types import Array, Indices

@@ -16,7 +16,7 @@ from edge_tvbo.models.snapshot import (
     read_bytes,
     snapshot_kind,
 )
-from edge_tvbo.models.structure import StructuralModel, part_of
+from edge_tvbo.models.structural_model import StructuralModel, part_of
 from edge_tvbo.models.temporal_models import Transition
 from edge_tvbo.numerics.types import Array
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.facts import Fact, FactorApproximation
 from edge_tvbo.models.snapshot import AnyArray, State, check_covariances
-from edge_tvbo.models.structure import (
+from edge_tvbo.models.structural_model import (
     ComponentTable,
     StructuralModel,
     component_table,

@@ -2,7 +2,7 @@
 
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import State, read_count, read_number
-from edge_tvbo.models.structure import phase_of
+from edge_tvbo.models.structural_model import phase_of
 
 NO_TIME = -1.0  # before the first `set`; other negative numbers are times before 1970
 UNSET_TIME = "unset_time"  # key of `unset_time` in snapshots; missing if the time is 0

@@ -33,7 +33,7 @@ from edge_tvbo.models.snapshot import (
     read_number,
     snapshot_kind,
 )
-from edge_tvbo.models.structure import (
+from edge_tvbo.models.structural_model import (
     DAY,
     LIVELINESS_BINS,
     StructuralModel,

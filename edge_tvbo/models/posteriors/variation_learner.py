@@ -11,7 +11,7 @@ import numpy as np
 
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.models.snapshot import AnyArray, State, copy_arrays, read_number
-from edge_tvbo.models.structure import DAY, LIVELINESS_BINS, StructuralModel
+from edge_tvbo.models.structural_model import DAY, LIVELINESS_BINS, StructuralModel
 from edge_tvbo.numerics.types import Array
 
 MAX_COUNT = 300.0  # largest weight of σ², in readings; beyond it, older readings lose weight

@@ -36,7 +36,7 @@ import numpy as np
 
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import exchangeable, matern
-from edge_tvbo.models.structure import DAY, prior_structure
+from edge_tvbo.models.structural_model import DAY, prior_structure
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.auto import AutoPolicy

@@ -43,7 +43,7 @@ from edge_tvbo.messages.commands import Activate, Command, Notify
 from edge_tvbo.messages.events import IntervalElapsed, Reading
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.spatial_kernels import exchangeable
-from edge_tvbo.models.structure import prior_structure
+from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.numerics.types import Array, Int64Array, Mask
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Choice, Policy

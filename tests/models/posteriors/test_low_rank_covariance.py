@@ -24,7 +24,7 @@ from edge_tvbo.models.posteriors.low_rank_covariance import (
 )
 from edge_tvbo.models.posteriors.structural import StructuralPosterior
 from edge_tvbo.models.spatial_kernels import exchangeable
-from edge_tvbo.models.structure import (
+from edge_tvbo.models.structural_model import (
     DAY,
     LIVELINESS_BINS,
     Component,

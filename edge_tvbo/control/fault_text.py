@@ -2,7 +2,7 @@
 
 from edge_tvbo.control.facts import Fault
 from edge_tvbo.control.fault_detection import MIN_SENSORS, FaultDetector
-from edge_tvbo.control.notices import notice_text
+from edge_tvbo.control.notice_text import notice_text
 from edge_tvbo.control.quantities import Quantities
 
 

@@ -16,7 +16,7 @@ from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.ignored_sensors import IgnoredSensors
 from edge_tvbo.control.implausible_readings import ImplausibleReadings
 from edge_tvbo.control.live_state import LiveField
-from edge_tvbo.control.notices import ADVICE_NOTICES, NOTICES, notice_text
+from edge_tvbo.control.notice_text import ADVICE_NOTICES, NOTICES, notice_text
 from edge_tvbo.control.quantities import Quantities
 from edge_tvbo.control.reading_filter import ReadingFilter, plausible_range
 from edge_tvbo.control.refused_activations import RefusedActivations

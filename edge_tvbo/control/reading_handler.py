@@ -8,7 +8,7 @@ from edge_tvbo.control.facts import Deviation
 from edge_tvbo.control.fault_evidence import PredictedReading
 from edge_tvbo.control.fault_text import fault_notice
 from edge_tvbo.control.field_state import FieldState
-from edge_tvbo.control.notices import reset_text
+from edge_tvbo.control.notice_text import reset_text
 from edge_tvbo.messages.commands import Command, Ending, Notify, Record, Unused
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import BatteryReported, Reading

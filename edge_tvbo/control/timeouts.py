@@ -1,7 +1,7 @@
 """Timeouts: sensors of a field that do not reply in time, or that become silent."""
 
 from edge_tvbo.control.field_state import FieldState
-from edge_tvbo.control.notices import silence_text
+from edge_tvbo.control.notice_text import silence_text
 from edge_tvbo.messages.commands import MIN_REPLY_SHARE, Command, Ending, Notify, Record
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.events import ActivationUndelivered

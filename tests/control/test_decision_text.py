@@ -18,7 +18,7 @@ from edge_tvbo.control.facts import (
 from edge_tvbo.control.fault_detection import FaultDetector
 from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.ignored_sensors import IgnoredSensors
-from edge_tvbo.control.notices import notice_text
+from edge_tvbo.control.notice_text import notice_text
 from edge_tvbo.messages.documents import Ineligibility, ModelState, NoticeKind, Reason
 from edge_tvbo.models.facts import LeastKnown, PolledInTurn
 from edge_tvbo.models.field import SensorField

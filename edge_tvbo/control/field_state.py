@@ -12,6 +12,7 @@ from edge_tvbo.control.checked_policy import checked
 from edge_tvbo.control.controller_state import MAX_REASONS, SNAPSHOT_KIND, ControllerState
 from edge_tvbo.control.energy_budget import EnergyBudget
 from edge_tvbo.control.fault_detection import FaultDetector
+from edge_tvbo.control.field_snapshot import StoredField, read_text
 from edge_tvbo.control.hotspots import HotspotFinder
 from edge_tvbo.control.ignored_sensors import IgnoredSensors
 from edge_tvbo.control.implausible_readings import ImplausibleReadings
@@ -23,7 +24,6 @@ from edge_tvbo.control.refused_activations import RefusedActivations
 from edge_tvbo.control.report_times import ReportTimes
 from edge_tvbo.control.sensor_health import SensorHealth
 from edge_tvbo.control.sensor_rows import SensorRows
-from edge_tvbo.control.stored_field import StoredField, read_text
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Command, Notify, Reject
 from edge_tvbo.messages.documents import Notice, NoticeKind

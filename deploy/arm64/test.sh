@@ -11,7 +11,7 @@ target=${1:-test-arm64} only='.*'
 log=$(mktemp)
 failed=0
 tests="tests/models/posteriors/test_two_component.py tests/models/posteriors/test_state_space.py tests/models/test_triggers.py
-    tests/policy/test_registry.py tests/control/test_requests.py"
+    tests/policy/test_registry.py tests/control/test_user_requests.py"
 
 import='import platform, edge_tvbo.control.controller, edge_tvbo.policy
 print("Python", platform.python_version(), platform.machine())'

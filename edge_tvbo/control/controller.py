@@ -77,9 +77,9 @@ from edge_tvbo.control.fault_text import fault_limit_text, fault_text
 from edge_tvbo.control.field_state import FieldState
 from edge_tvbo.control.live_state import LiveState
 from edge_tvbo.control.reading_handler import ReadingHandler, Reply, reply_record
-from edge_tvbo.control.requests import RequestHandler
 from edge_tvbo.control.sensor_selection import SensorSelection
 from edge_tvbo.control.timeouts import TimeoutHandler
+from edge_tvbo.control.user_requests import RequestHandler
 from edge_tvbo.messages.commands import Command
 from edge_tvbo.messages.documents import Alert, FieldHealth, Hotspot, LastReading
 from edge_tvbo.messages.events import (

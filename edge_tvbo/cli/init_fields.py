@@ -13,7 +13,7 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.messages.sensor_ids import ids, is_usable_name
 from edge_tvbo.setup.config_template import FieldValues, SourceValues
 from edge_tvbo.setup.discovered_field import discovered_fields
-from edge_tvbo.setup.quantities import Quantity, field_name, known_quantity
+from edge_tvbo.setup.known_quantities import Quantity, field_name, known_quantity
 from edge_tvbo.setup.sensor_groups import SensorGroup
 from edge_tvbo.setup.sensor_units import unit_of, usual_readings
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from unicodedata import normalize
 
 from edge_tvbo.setup.json_objects import decode_object, objects_in
-from edge_tvbo.setup.quantities import quantity_of
+from edge_tvbo.setup.known_quantities import quantity_of
 from edge_tvbo.setup.sensor_groups import known_quantity_in
 
 MAX_UNITS = 20_000  # number of announcements that are stored

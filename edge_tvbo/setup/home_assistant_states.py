@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from edge_tvbo.messages.payloads import DetectedSensor
 from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH
-from edge_tvbo.setup.quantities import INSIDE, NOT_CURRENT, QUANTITIES
+from edge_tvbo.setup.known_quantities import INSIDE, NOT_CURRENT, QUANTITIES
 from edge_tvbo.setup.sensor_groups import PLACEHOLDER, SensorGroup
 
 MIN_ENTITIES = 3  # sensors of one quantity by which Home Assistant is recognised without a sign

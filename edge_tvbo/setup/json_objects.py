@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from edge_tvbo.setup.quantities import NOT_CURRENT
+from edge_tvbo.setup.known_quantities import NOT_CURRENT
 from edge_tvbo.setup.sensor_groups import known_quantity_in
 
 MAX_PAYLOAD = 65_536  # bytes

@@ -20,7 +20,7 @@ from edge_tvbo.setup.home_assistant_states import (
     states_of_home_assistant,
 )
 from edge_tvbo.setup.json_objects import MAX_PAYLOAD, decode_object, quantity_paths
-from edge_tvbo.setup.quantities import GENERIC, NOT_CURRENT, quantity_of
+from edge_tvbo.setup.known_quantities import GENERIC, NOT_CURRENT, quantity_of
 from edge_tvbo.setup.sensor_groups import (
     PLACEHOLDER,
     SensorGroup,

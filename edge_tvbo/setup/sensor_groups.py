@@ -17,7 +17,7 @@ from edge_tvbo.messages.formatting import (
 )
 from edge_tvbo.messages.payloads import Activation
 from edge_tvbo.messages.sensor_ids import is_displayable
-from edge_tvbo.setup.quantities import (
+from edge_tvbo.setup.known_quantities import (
     GENERIC,
     INSIDE,
     QUANTITIES,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from edge_tvbo.config.field_units import wrong_unit
 from edge_tvbo.control.other_units import OTHER_UNITS
 from edge_tvbo.messages.formatting import may_be_same_unit
-from edge_tvbo.setup.quantities import Quantity
+from edge_tvbo.setup.known_quantities import Quantity
 from edge_tvbo.setup.sensor_groups import SensorGroup
 
 # Distances from the center, in spreads. A value may be in another unit if it is farther away than

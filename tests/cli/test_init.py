@@ -32,7 +32,7 @@ from edge_tvbo.messages.sensor_ids import MAX_NAME_LENGTH, is_displayable
 from edge_tvbo.setup import sensor_discovery, sensor_groups
 from edge_tvbo.setup.config_template import FieldValues, SourceValues, TemplateValues, render_config
 from edge_tvbo.setup.home_assistant_states import sign_of_base
-from edge_tvbo.setup.quantities import quantity_of
+from edge_tvbo.setup.known_quantities import quantity_of
 
 PRESETS = all_presets()
 NODES = {"hall": 21.0, "attic": 24.5, "Living room": 20.0, "Küche": 22.0}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from edge_tvbo.config import loader
 from edge_tvbo.config.field_units import UNITS, wrong_unit
-from edge_tvbo.setup.quantities import QUANTITIES
+from edge_tvbo.setup.known_quantities import QUANTITIES
 from edge_tvbo.setup.sensor_units import RARE_UNITS, other_units
 
 KNOWN = sorted({unit for units in UNITS.values() for unit in units})

@@ -7,7 +7,7 @@ from math import ceil
 from msgspec.structs import replace
 
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.health_size import bounded_reply
+from edge_tvbo.daemon.message_size import bounded_reply
 from edge_tvbo.errors import ConfigError, PayloadError
 from edge_tvbo.messages.documents import Decision, Health, Request, Response, StatusReply, Verb
 from edge_tvbo.messages.events import (

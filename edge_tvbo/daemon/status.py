@@ -11,9 +11,9 @@ import msgspec
 from edge_tvbo import __version__
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.clock import Clock
-from edge_tvbo.daemon.health_size import bounded
 from edge_tvbo.daemon.loop import LoopService
 from edge_tvbo.daemon.memory import resident_bytes
+from edge_tvbo.daemon.message_size import bounded
 from edge_tvbo.messages.commands import Command, Ending, PublishState, Record, Reject
 from edge_tvbo.messages.documents import FieldHealth, FieldStatus, Health, LinkStatus, Status
 from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS, counted, listed, rfc3339

@@ -6,7 +6,7 @@ from contextlib import closing
 
 from support.gateway import Daemon
 
-from edge_tvbo.daemon.health_size import MAX_HEALTH_BYTES
+from edge_tvbo.daemon.message_size import MAX_HEALTH_BYTES
 from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS
 
 SENSORS = [f"building-7-floor-3-room-{number:03d}" for number in range(300)]

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from edge_tvbo.daemon.health_size import MAX_HEALTH_BYTES, bounded
+from edge_tvbo.daemon.message_size import MAX_HEALTH_BYTES, bounded
 from edge_tvbo.daemon.status import _refused
 from edge_tvbo.messages.documents import EnergyState, FieldHealth, Health
 from edge_tvbo.messages.formatting import MAX_NAMED_SENSORS

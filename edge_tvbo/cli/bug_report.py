@@ -17,8 +17,8 @@ def report(config: Path) -> None:
     daemon. Only numbers, times, words from fixed lists, units, topics and sensor ids are shown;
     all other values are replaced by ***. Read the report before you publish it.
     """
-    from edge_tvbo_adapters.storage.file_store import FileStore
     from edge_tvbo_adapters.storage.history_reader import HistoryReader
+    from edge_tvbo_adapters.storage.state_files import FileStore
 
     from edge_tvbo.setup.bug_report import report as bug_report
 

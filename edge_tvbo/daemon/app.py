@@ -300,7 +300,7 @@ def _checkpoints(
     link: "MqttLink",
     lock: "StateLock | None",
 ) -> Checkpoints | None:
-    from edge_tvbo_adapters.storage.file_store import FileStore
+    from edge_tvbo_adapters.storage.state_files import FileStore
     from edge_tvbo_adapters.storage.state_lock import removed_text
 
     state = settings.state

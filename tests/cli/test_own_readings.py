@@ -14,9 +14,9 @@ from shlex import join
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from edge_tvbo_adapters.storage.file_store import FileStore
 from edge_tvbo_adapters.storage.history_db import HISTORY
 from edge_tvbo_adapters.storage.reading_db import ReadingDatabase
+from edge_tvbo_adapters.storage.state_files import FileStore
 from support.paths import ROOT
 
 from edge_tvbo.cli import main

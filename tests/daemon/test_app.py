@@ -14,9 +14,9 @@ import pytest
 from edge_tvbo_adapters.mqtt.link import MqttLink
 from edge_tvbo_adapters.mqtt.outbox import MAX_NOTICES
 from edge_tvbo_adapters.mqtt.second_daemon import ProcessKeys
-from edge_tvbo_adapters.storage.file_store import FileStore
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from edge_tvbo_adapters.storage.reading_db import read_readings
+from edge_tvbo_adapters.storage.state_files import FileStore
 from edge_tvbo_adapters.storage.state_lock import StateLock
 from msgspec.structs import replace
 from support.ports import free_port

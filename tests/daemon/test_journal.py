@@ -5,7 +5,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from edge_tvbo_adapters.storage.file_store import FileStore
+from edge_tvbo_adapters.storage.state_files import FileStore
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import max_examples

@@ -23,7 +23,7 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from edge_tvbo_adapters.storage.file_store import MAX_REJECTED_FILES, FileStore
+from edge_tvbo_adapters.storage.state_files import MAX_REJECTED_FILES, FileStore
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support.directories import directory_in_memory
@@ -295,7 +295,7 @@ def test_no_interval_number_is_used_twice_whenever_processes_end(ends, every, ha
 DYING = """
 import os, sys
 from pathlib import Path
-from edge_tvbo_adapters.storage.file_store import FileStore
+from edge_tvbo_adapters.storage.state_files import FileStore
 
 left = int(sys.argv[2])
 

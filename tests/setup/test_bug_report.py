@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from edge_tvbo_adapters.storage.file_store import FileStore
 from edge_tvbo_adapters.storage.history_db import HistoryDatabase
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
+from edge_tvbo_adapters.storage.state_files import FileStore
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

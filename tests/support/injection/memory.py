@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from edge_tvbo_adapters.storage.file_store import FileStore
+from edge_tvbo_adapters.storage.state_files import FileStore
 from support.injection.shim import NEVER, Faults
 from support.injection.storage import Daemon
 from support.lives import Time

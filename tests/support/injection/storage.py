@@ -19,10 +19,10 @@ from functools import cache
 from pathlib import Path
 
 from edge_tvbo_adapters.storage import batch_db
-from edge_tvbo_adapters.storage.file_store import FileStore
 from edge_tvbo_adapters.storage.history_db import HistoryDatabase
 from edge_tvbo_adapters.storage.history_reader import HistoryReader
 from edge_tvbo_adapters.storage.reading_db import ReadingDatabase, read_readings
+from edge_tvbo_adapters.storage.state_files import FileStore
 from edge_tvbo_adapters.storage.state_lock import StateLock
 from support.history import history_entry
 from support.injection.shim import MODES, NEVER, Faults

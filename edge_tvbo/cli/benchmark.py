@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.backtests import trainable_recording
+from edge_tvbo.cli.backtest_options import trainable_recording
 from edge_tvbo.cli.executors import cluster_option, executor_of, jobs_option
 from edge_tvbo.cli.options import WholeNumberRange, by_policy, seed_option
 from edge_tvbo.cli.output import progress

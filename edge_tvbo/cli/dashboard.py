@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.backtests import trainable_recording
+from edge_tvbo.cli.backtest_options import trainable_recording
 from edge_tvbo.cli.daemon_state import history_reader
 from edge_tvbo.cli.options import (
     CONFIG_FILE,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_tvbo.cli.backtests import trainable_recording
+from edge_tvbo.cli.backtest_options import trainable_recording
 from edge_tvbo.cli.options import (
     HOST,
     PORT,

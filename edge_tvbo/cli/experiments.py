@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from edge_tvbo.cli.backtests import backtest_of
+from edge_tvbo.cli.backtest_options import backtest_of
 from edge_tvbo.cli.executors import cluster_option, executor_of, jobs_option
 from edge_tvbo.cli.options import (
     POSITIVE,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edge_tvbo.cli.backtests import training_of
+from edge_tvbo.cli.backtest_options import training_of
 from edge_tvbo.cli.options import (
     check_not_input,
     dataset_options,

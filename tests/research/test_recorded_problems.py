@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from edge_tvbo.cli import main
-from edge_tvbo.cli.backtests import backtest_of
+from edge_tvbo.cli.backtest_options import backtest_of
 from edge_tvbo.cli.benchmark import _recordings
 from edge_tvbo.research import Problem
 from edge_tvbo.research.benchmark import BenchmarkRun, Player, play, run_benchmark

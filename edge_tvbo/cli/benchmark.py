@@ -83,7 +83,7 @@ def benchmark(
     from edge_tvbo.messages.formatting import counted
     from edge_tvbo.policy import policies as all_policies
     from edge_tvbo.research.benchmark import REGRET, Benchmark, check_pairs, run_benchmark
-    from edge_tvbo.research.experiments import report, runner
+    from edge_tvbo.research.experiments import experiment_report, runner
     from edge_tvbo.research.problems import problems as all_problems
     from edge_tvbo.research.ranking import rank_policies
     from edge_tvbo.simulation.dataset_lookup import search_directories
@@ -92,7 +92,7 @@ def benchmark(
     if only_list:
         _print_problems(data_dir)
         return
-    report.check_plots()  # raises an error now, and not after hours of work
+    experiment_report.check_plots()  # raises an error now, and not after hours of work
     chosen = _names(problems) or list(all_problems())
     wanted = _names(policies) or [name for name in all_policies() if name != ORACLE]
     if ORACLE in wanted:
@@ -120,7 +120,7 @@ def benchmark(
             recorded=recorded,
             progress=step,
         )
-    results = report.write_report(Benchmark(chosen, played, recorded), rows, directory)
+    results = experiment_report.write_report(Benchmark(chosen, played, recorded), rows, directory)
     with naming_file(path := directory / "comparisons.csv"):
         path.write_text(_comparisons(results, chosen), encoding="utf-8")
     if len(chosen) > 1 and len(played) > 1:

@@ -63,9 +63,9 @@ def experiment(
             found = experiments.load(known, data)
             click.echo(f"{known:5} {found.title}  ({found.source}; {counted(found.runs, 'run')})")
         return
-    from edge_tvbo.research.experiments import report, runner
+    from edge_tvbo.research.experiments import experiment_report, runner
 
-    report.check_plots()  # raises an error now, and not after hours of work
+    experiment_report.check_plots()  # raises an error now, and not after hours of work
     chosen = experiments.load(name, data)
     directory = out or Path("experiments-out") / f"{chosen.name}-seed-{seed}"
     with executor_of(cluster, jobs) as executor, progress(chosen.name, None) as step:
@@ -78,10 +78,10 @@ def experiment(
             data=data,
             progress=step,
         )
-    results = report.write_report(chosen, rows, directory)
+    results = experiment_report.write_report(chosen, rows, directory)
     click.echo(f"{chosen.name}: {chosen.title}; published: {chosen.source}\n")
-    click.echo(report.comparison_table(chosen, results) + "\n")
-    click.echo(report.check_expectations(chosen, results))
+    click.echo(experiment_report.comparison_table(chosen, results) + "\n")
+    click.echo(experiment_report.check_expectations(chosen, results))
     runs_done, seconds = len({row.run for row in rows}), runner.elapsed_seconds(directory)
     click.echo(f"\n{counted(runs_done, 'run')}; the results are in {directory}")
     click.echo(f"All runs that are stored in this directory took {seconds:.0f} s.")

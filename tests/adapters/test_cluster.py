@@ -29,7 +29,7 @@ from support.tiny_experiment import TinyExperiment
 from edge_tvbo.cli import main
 from edge_tvbo.errors import ClusterError, Code, MissingExtra
 from edge_tvbo.research.executors import SerialExecutor
-from edge_tvbo.research.experiments import report, runner
+from edge_tvbo.research.experiments import experiment_report, runner
 from edge_tvbo.simulation.dataset_lookup import DataSource
 
 pytestmark = pytest.mark.skipif(not find_spec("distributed"), reason="there is no Dask here")
@@ -122,7 +122,7 @@ def tiny_experiment_files(directory, executor, monkeypatch, progress=lambda done
         data=DataSource(datasets.find),
         progress=progress,
     )
-    report.write_report(TinyExperiment(), rows, directory)
+    experiment_report.write_report(TinyExperiment(), rows, directory)
     return [(directory / name).read_bytes() for name in ("runs.csv", "summary.json")]
 
 

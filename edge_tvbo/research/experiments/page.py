@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from edge_tvbo.research.experiments.base import Experiment, ResultTable, Table, table_labels
-from edge_tvbo.research.experiments.report import cells_with_published, verdicts
+from edge_tvbo.research.experiments.experiment_report import cells_with_published, verdicts
 from edge_tvbo.research.experiments.statistics import with_error
 
 WORDS = {True: "holds", False: "**fails**", None: "open"}

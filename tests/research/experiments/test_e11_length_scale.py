@@ -21,7 +21,7 @@ from edge_tvbo.research.experiments.e11_policies import (
     Standardised,
     most_likely_nearby,
 )
-from edge_tvbo.research.experiments.report import comparison_table
+from edge_tvbo.research.experiments.experiment_report import comparison_table
 from edge_tvbo.research.experiments.statistics import summarise
 
 CASES = {"Berkenkamp": 5, "Michalewicz": 9}  # the latter with several growths

@@ -15,7 +15,7 @@ from edge_tvbo.errors import ConfigError, DataError
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
 from edge_tvbo.research.executors import SerialExecutor, process_pool
-from edge_tvbo.research.experiments import report, runner
+from edge_tvbo.research.experiments import experiment_report, runner
 from edge_tvbo.research.experiments.base import policy_seed
 from edge_tvbo.research.resumable_jobs import RESULTS_DIRECTORY
 from edge_tvbo.simulation.dataset_lookup import DataSource
@@ -43,7 +43,7 @@ def run_tiny(directory, *, runs=6, seed=3, executor=None, **keywords):
 
 def written_files(directory, rows):
     pytest.importorskip("matplotlib")
-    report.write_report(TinyExperiment(), rows, directory)
+    experiment_report.write_report(TinyExperiment(), rows, directory)
     return {name: (directory / name).read_bytes() for name in FILES}
 
 

@@ -25,9 +25,9 @@ from edge_tvbo.research.experiments import (
     e10_model_mismatch,
 )
 from edge_tvbo.research.experiments.base import Cell, PublishedValue, Row, run_generator
+from edge_tvbo.research.experiments.experiment_report import check_expectations, comparison_table
 from edge_tvbo.research.experiments.inverse_gamma import fit_inverse_gamma
 from edge_tvbo.research.experiments.monte_carlo import run_resetting_policy
-from edge_tvbo.research.experiments.report import check_expectations, comparison_table
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import standard_errors_apart, summarise
 

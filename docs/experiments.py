@@ -18,7 +18,7 @@ from edge_tvbo.research.executors import SerialExecutor
 from edge_tvbo.research.experiments import load
 from edge_tvbo.research.experiments.base import Experiment
 from edge_tvbo.research.experiments.experiment_report import write_report
-from edge_tvbo.research.experiments.page import section
+from edge_tvbo.research.experiments.results_page import section
 from edge_tvbo.research.experiments.runner import run_experiment, seconds_per_run, stored_runs
 from edge_tvbo.simulation.dataset_lookup import DataSource
 

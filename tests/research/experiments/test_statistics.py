@@ -8,7 +8,7 @@ from support.tiny_experiment import TinyExperiment
 
 from edge_tvbo.research.confidence import block_means
 from edge_tvbo.research.experiments.base import Row, Table
-from edge_tvbo.research.experiments.page import section
+from edge_tvbo.research.experiments.results_page import section
 from edge_tvbo.research.experiments.statistics import (
     SIGNIFICANCE_LEVEL,
     expect_all_less,

@@ -63,7 +63,7 @@ def export(
     CONFIG that have readings; files in the other formats contain all recorded sensors.
     """
     from edge_tvbo_adapters.datasets import exports
-    from edge_tvbo_adapters.datasets.own import own_recording, unlisted, unlisted_text
+    from edge_tvbo_adapters.datasets.stored_readings import own_recording, unlisted, unlisted_text
 
     check_not_input(output, config)
     if kind == "parquet":

@@ -133,7 +133,7 @@ def _own_recording(
     to: datetime | None,
     interval: float | None,
 ) -> "Recording":
-    from edge_tvbo_adapters.datasets.own import own_recording
+    from edge_tvbo_adapters.datasets.stored_readings import own_recording
 
     settings, name = own_field(config, field)
     chosen = settings.fields[name]

@@ -19,7 +19,7 @@ from edge_tvbo_adapters.datasets.csv_columns import READINGS as READING_NAMES
 from edge_tvbo_adapters.datasets.csv_labels import UNITS
 from edge_tvbo_adapters.datasets.csv_values import CODES
 from edge_tvbo_adapters.datasets.grid import grid_start, spacing
-from edge_tvbo_adapters.datasets.own import own_recording, without_rounding_error
+from edge_tvbo_adapters.datasets.stored_readings import own_recording, without_rounding_error
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.recordings import as_columns, small_recording

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from threading import Thread
 
 import pytest
-from edge_tvbo_adapters.dashboard import live
+from edge_tvbo_adapters.dashboard import message_receiver
 from edge_tvbo_adapters.dashboard.state import DashboardState
 from edge_tvbo_adapters.mqtt.read_retained import read_retained
 from support.mosquitto import TIMEOUT_S
@@ -64,7 +64,7 @@ def test_the_dashboard_continues_after_a_topic_that_is_not_utf8():
             if board.connections().daemon == "online":
                 online.set()
 
-        listening = asyncio.create_task(live.listen(broker, "lab", board, publish))
+        listening = asyncio.create_task(message_receiver.listen(broker, "lab", board, publish))
         waiting = asyncio.create_task(online.wait())
         done, _ = await asyncio.wait({listening, waiting}, return_when=asyncio.FIRST_COMPLETED)
         listening.cancel()

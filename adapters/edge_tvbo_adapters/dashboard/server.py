@@ -31,7 +31,7 @@ from edge_tvbo.errors import DataError, EdgeTvboError
 from edge_tvbo_adapters.dashboard.content import DashboardContent
 from edge_tvbo_adapters.dashboard.day import recorded_day
 from edge_tvbo_adapters.dashboard.http_protocol import TimedH11Protocol
-from edge_tvbo_adapters.dashboard.live import listen
+from edge_tvbo_adapters.dashboard.message_receiver import listen
 from edge_tvbo_adapters.dashboard.state import DashboardState, SseEvent
 from edge_tvbo_adapters.dashboard.times import now
 from edge_tvbo_adapters.monitoring.http_server import host_name

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import msgspec
 import pytest
-from edge_tvbo_adapters.dashboard import live, server
+from edge_tvbo_adapters.dashboard import message_receiver, server
 from edge_tvbo_adapters.dashboard.content import DashboardContent
 from edge_tvbo_adapters.dashboard.frames import DashboardField
 from edge_tvbo_adapters.dashboard.server import Dashboard
@@ -36,7 +36,7 @@ def test_a_cancellation_that_coincides_with_a_message_is_not_lost(monkeypatch):
         monkeypatch.setattr(loop, "add_reader", lambda _, note, mask: noted.append((note, mask)))
         monkeypatch.setattr(loop, "remove_reader", lambda _: None)
         monkeypatch.setattr(loop, "remove_writer", lambda _: None)
-        task = asyncio.create_task(live._ready((0, selectors.EVENT_READ), 10.0))
+        task = asyncio.create_task(message_receiver._ready((0, selectors.EVENT_READ), 10.0))
         while not noted:
             await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -161,7 +161,9 @@ def listen_until_connected(state, broker):
             if any(name == "connections" for name, _ in events):
                 shown.set()
 
-        task = asyncio.create_task(live.listen(Mqtt(port=broker.port), "lab", state, publish))
+        task = asyncio.create_task(
+            message_receiver.listen(Mqtt(port=broker.port), "lab", state, publish)
+        )
         await shown.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

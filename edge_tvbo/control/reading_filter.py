@@ -11,7 +11,7 @@ from edge_tvbo.messages.documents import LastReading
 from edge_tvbo.messages.events import Reading
 from edge_tvbo.messages.formatting import YEAR_1, YEAR_9999
 from edge_tvbo.models.field import SensorField
-from edge_tvbo.policy.arguments import MAX_READING
+from edge_tvbo.policy.argument_checks import MAX_READING
 
 DUPLICATE_WINDOW_S = 2.0  # between the arrivals of two equal readings; see `_is_duplicate`
 

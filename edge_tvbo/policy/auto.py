@@ -15,7 +15,7 @@ from edge_tvbo.models.posteriors.base import SkippingPosterior
 from edge_tvbo.models.posteriors.select import MAX_EXACT_SENSORS
 from edge_tvbo.models.snapshot import State, decode_snapshot, read_bytes, read_count, read_names
 from edge_tvbo.numerics.types import Mask
-from edge_tvbo.policy.arguments import checked_duration, checked_time
+from edge_tvbo.policy.argument_checks import checked_duration, checked_time
 from edge_tvbo.policy.auto_settings import AutoSettings
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence

@@ -16,7 +16,7 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.numerics.acquisition import draw
 from edge_tvbo.numerics.types import Array, Indices, Mask
-from edge_tvbo.policy.arguments import checked_reading
+from edge_tvbo.policy.argument_checks import checked_reading
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.baseline_settings import (
     DUcbSettings,

@@ -10,7 +10,7 @@ from edge_tvbo.models.box import BoxField, Point
 from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.numerics.types import Array, Mask
-from edge_tvbo.policy.arguments import is_finite
+from edge_tvbo.policy.argument_checks import is_finite
 from edge_tvbo.policy.base import Choice, ObserveResult, Policy
 
 MAX_ROUNDS_WITHOUT_ADVANCE = 10  # rounds of `select` and `observe` before the first `advance`

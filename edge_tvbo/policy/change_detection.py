@@ -15,7 +15,7 @@ from edge_tvbo.models.posteriors.select import make_posterior
 from edge_tvbo.models.snapshot import State
 from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.numerics.types import Mask
-from edge_tvbo.policy.arguments import counts_intervals
+from edge_tvbo.policy.argument_checks import counts_intervals
 from edge_tvbo.policy.base import Choice, ObserveResult
 from edge_tvbo.policy.change_detection_settings import GlrGpUcbSettings
 from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence

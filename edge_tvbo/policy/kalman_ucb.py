@@ -7,7 +7,7 @@ from edge_tvbo.errors import ConfigError
 from edge_tvbo.models.arm_space import Field
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.models.posteriors.course import CoursePosterior
-from edge_tvbo.policy.arguments import checked_duration, checked_time
+from edge_tvbo.policy.argument_checks import checked_duration, checked_time
 from edge_tvbo.policy.auto_settings import KalmanUcbSettings
 from edge_tvbo.policy.upper_confidence import SkippingUpperConfidence
 

@@ -26,7 +26,7 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.models.temporal_models import Static
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.policy.arguments import checked_reading, counts_intervals
+from edge_tvbo.policy.argument_checks import checked_reading, counts_intervals
 from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.change_detection_settings import MasterGpUcbSettings
 from edge_tvbo.policy.draws import uniform

@@ -9,7 +9,7 @@ from edge_tvbo.models.facts import Fact
 from edge_tvbo.models.posteriors.base import Prediction
 from edge_tvbo.models.snapshot import State, decode_snapshot, encode_snapshot, read_count
 from edge_tvbo.numerics.types import Array, Indices, Mask
-from edge_tvbo.policy.arguments import (
+from edge_tvbo.policy.argument_checks import (
     check_number_of_arms,
     check_step,
     checked_arm,

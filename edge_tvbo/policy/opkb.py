@@ -23,7 +23,7 @@ from edge_tvbo.models.optimal_design import (
 )
 from edge_tvbo.models.snapshot import AnyArray, State, check_arrays, copy_arrays, read_count
 from edge_tvbo.numerics.types import Array, Indices
-from edge_tvbo.policy.arguments import checked_reading
+from edge_tvbo.policy.argument_checks import checked_reading
 from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.change_detection_settings import AdaOpkbSettings
 from edge_tvbo.policy.draws import index_at, uniform

@@ -20,7 +20,7 @@ from edge_tvbo.models.snapshot import (
 )
 from edge_tvbo.models.triggers import EveryPeriod, Never, Trigger, TriggerInput
 from edge_tvbo.numerics.types import Array, Mask
-from edge_tvbo.policy.arguments import (
+from edge_tvbo.policy.argument_checks import (
     check_number_of_arms,
     check_step,
     checked_arm,

@@ -45,7 +45,7 @@ from edge_tvbo.models.field import grid
 from edge_tvbo.models.posteriors.window import WindowPosterior
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy, needing_positions, policies
-from edge_tvbo.policy.arguments import MAX_READING
+from edge_tvbo.policy.argument_checks import MAX_READING
 from edge_tvbo.policy.registry import settings_class
 
 # --- reproducible -------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from math import log, sqrt
 
 from edge_tvbo.models.arm_space import Arm, Field
 from edge_tvbo.models.beta import Beta, beta_schedule
-from edge_tvbo.policy.arguments import checked_reading
+from edge_tvbo.policy.argument_checks import checked_reading
 from edge_tvbo.policy.base import ObserveResult
 from edge_tvbo.policy.length_scale_settings import (
     AGpUcbSettings,

@@ -21,12 +21,12 @@ from edge_tvbo.errors import EdgeTvboError, LinkError, error_text
 SECTIONS = {  # commands as --help lists them, each with the module that defines it
     "Daemon": {
         "init": "init",
-        "check": "daemon",
-        "run": "daemon",
+        "check": "check",
+        "run": "run",
         "status": "status",
         "why": "why",
         "dashboard": "dashboard",
-        "config": "daemon",
+        "config": "config",
         "report": "bug_report",
         "ha": "homeassistant",
         "precompile": "precompile",

@@ -658,7 +658,7 @@ def test_ctrl_c_ends_a_command_and_a_prompt_with_the_status_of_a_shell(
 
     monkeypatch.setattr("click.termui.visible_prompt_func", interrupted)
     doing = prompting if in_a_prompt else interrupted
-    monkeypatch.setattr("edge_tvbo.cli.daemon.buildable_settings_of", doing)
+    monkeypatch.setattr("edge_tvbo.cli.check.buildable_settings_of", doing)
     with pytest.raises(SystemExit) as ended:
         main(["check", "lab.toml"])
     assert (ended.value.code, "Aborted" in capsys.readouterr().err) == (status, error is EOFError)

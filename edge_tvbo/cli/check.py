@@ -1,20 +1,17 @@
-"""Commands that run the daemon, and that check and describe its settings."""
+"""Command `check`: checks a configuration and, if wanted, the connection to the broker."""
 
-import faulthandler
 import logging
 import os
-import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
 from edge_tvbo.cli.options import config_argument, duration_option, given_options
 from edge_tvbo.cli.output import EX_BROKER, EX_USAGE, print_json, printable
-from edge_tvbo.cli.settings import buildable_settings_of, settings_of, verbose_settings_of
-from edge_tvbo.errors import ConfigError, DataError, MissingExtra, UntestedPackage, error_text
+from edge_tvbo.cli.settings import buildable_settings_of
+from edge_tvbo.errors import ConfigError
 
 if TYPE_CHECKING:
     from edge_tvbo_adapters.mqtt.connection_check import CheckResult
@@ -22,56 +19,6 @@ if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
 
 log = logging.getLogger(__name__)
-
-EX_CONFIG = 78  # from sysexits.h; systemd does not restart a daemon with this exit status
-
-
-@click.command()
-@config_argument
-@click.option(
-    "--verbose",
-    is_flag=True,
-    help="Set the log level to debug: log every interval, each MQTT message and each attempt to "
-    "connect. An area with its own level in [log] keeps this level.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Format of the log on stderr.",
-)
-def run(config: Path, verbose: bool, log_format: Literal["text", "json"]) -> None:
-    """Run the daemon with CONFIG until Ctrl-C.
-
-    SIGTERM stops the daemon too, SIGHUP reloads CONFIG, and SIGUSR1 logs the status and stores the
-    history. The exit status is 78 if CONFIG is invalid, or if a package is missing or has the wrong
-    version. systemd does not restart a daemon that exits with this status.
-    """
-    from edge_tvbo.daemon.memory import collection_after_start
-    from edge_tvbo.daemon.signals import catch_signals
-
-    # Signals during the imports are ignored: the configuration has not been read yet.
-    with catch_signals(signal.SIGHUP, signal.SIGUSR1), collection_after_start():
-        _run(config, verbose_settings_of if verbose else settings_of, log_format)
-
-
-def _run(
-    config: Path, read: "Callable[[Path], Settings]", log_format: Literal["text", "json"]
-) -> None:
-    if sys.__stderr__:
-        # systemd sends SIGABRT to a daemon that hangs. With all threads, faulthandler could crash
-        # while it reads the frames of a running thread, such as a thread that connects.
-        faulthandler.enable(sys.__stderr__, all_threads=False)
-    from edge_tvbo.daemon import app
-    from edge_tvbo.daemon.log_format import start as start_log
-
-    start_log(log_format)
-    try:
-        app.run(config, read)
-    except (ConfigError, DataError, MissingExtra, UntestedPackage) as error:
-        click.echo(error_text(error), err=True)
-        raise click.exceptions.Exit(EX_CONFIG) from None
 
 
 @click.command()
@@ -143,7 +90,7 @@ def check(config: Path, connect: bool, seconds: float, explain: bool, as_json: b
 
 
 def _warn_of_closed_directory(config: Path, state_dir: str) -> None:
-    """Log a warning if this user cannot write to the state directory, or cannot create it."""
+    """Check the state directory: log a warning if this user cannot write to it, or create it."""
     from edge_tvbo.config.loader import setting_warning
 
     directory = Path(state_dir)
@@ -158,7 +105,7 @@ def _warn_of_closed_directory(config: Path, state_dir: str) -> None:
 
 
 def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterator[CheckResult]":
-    """Test the connection to the broker; yield each result, and print it if `as_json` is false."""
+    """Check the connection to the broker; yield each result, and print it if `as_json` is false."""
     from edge_tvbo_adapters.homeassistant.discovery import topic_for
     from edge_tvbo_adapters.mqtt.connection_check import DiscoveryTopics, check_connection
 
@@ -170,19 +117,3 @@ def _try_broker(settings: "Settings", seconds: float, as_json: bool) -> "Iterato
             code = f" [{result.code}]" if result.code else ""
             click.echo(printable(f"{result.label}  {result.text}{code}"))
         yield result
-
-
-@click.group()
-def config() -> None:
-    """Describe the settings of a configuration."""
-
-
-@config.command("explain")
-def config_explain() -> None:
-    """Print all settings with their defaults.
-
-    The command also prints the allowed values of each setting, and the parameters of each policy.
-    """
-    from edge_tvbo.config.docs import explain
-
-    click.echo(explain())

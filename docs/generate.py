@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, get_args
 
 import click
 import msgspec
-from edge_tvbo_adapters.payloads import FORMATS
+from edge_tvbo_adapters.payloads.formats import FORMATS
 from msgspec import inspect as types
 
 from edge_tvbo.cli import SECTIONS, main

@@ -6,7 +6,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 from edge_tvbo_adapters import datasets
-from edge_tvbo_adapters.payloads import FORMATS, all_presets, make_codec, preset_of
+from edge_tvbo_adapters.payloads.formats import FORMATS, all_presets, make_codec, preset_of
 
 from edge_tvbo import plugins
 from edge_tvbo.cli import main
@@ -130,6 +130,8 @@ def test_faulty_datasets_do_not_hide_the_others(installed):
 
 
 def test_a_builtin_name_is_found_without_searching_all_packages():
-    code = "import sys; from edge_tvbo_adapters.payloads import FORMATS; FORMATS.load('json');"
+    code = (
+        "import sys; from edge_tvbo_adapters.payloads.formats import FORMATS; FORMATS.load('json');"
+    )
     code += "assert 'json' in FORMATS; sys.exit('importlib.metadata' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -174,7 +174,7 @@ def _plan_image(file: Path | None, width: float | None) -> "PlanImage | None":
 
 def _daemon_content(config: Path, day: str | None) -> "DashboardContent":
     from edge_tvbo_adapters.dashboard.content import DashboardContent
-    from edge_tvbo_adapters.payloads import FORMATS
+    from edge_tvbo_adapters.payloads.formats import FORMATS
 
     from edge_tvbo.config.loader import load
 

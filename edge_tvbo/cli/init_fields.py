@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from edge_tvbo_adapters.payloads import convertible_units
+from edge_tvbo_adapters.payloads.formats import convertible_units
 
 from edge_tvbo.cli import init_warnings
 from edge_tvbo.cli.init_groups import list_groups

@@ -30,7 +30,7 @@ def discover(answers: Answers, password: str | None) -> tuple[SensorDiscovery, f
     Return the sensors that `init` has found, and for how many seconds it listened.
     """
     from edge_tvbo_adapters.mqtt.listen import listen
-    from edge_tvbo_adapters.payloads import all_presets, convertible_units, make_codec
+    from edge_tvbo_adapters.payloads.formats import all_presets, convertible_units, make_codec
 
     discovery = SensorDiscovery(all_presets(), make_codec, convertible_units, answers.unit)
     address = Mqtt(host=answers.host, port=answers.port).address

@@ -163,7 +163,7 @@ def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
     Raises `ConfigError` if there is no such field, if there are several fields and `--field` is
     missing, or if the daemon records no readings.
     """
-    from edge_tvbo_adapters.payloads import FORMATS
+    from edge_tvbo_adapters.payloads.formats import FORMATS
 
     from edge_tvbo.config.loader import load_without_priors
 

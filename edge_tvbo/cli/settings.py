@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def settings_of(config: Path) -> "Settings":
     """Return the settings of a command's CONFIG; raises `ConfigErrors` if the file has errors."""
-    from edge_tvbo_adapters.payloads import FORMATS
+    from edge_tvbo_adapters.payloads.formats import FORMATS
 
     from edge_tvbo.config.loader import load
 

@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 
 from click.testing import CliRunner
-from edge_tvbo_adapters.payloads import FORMATS
+from edge_tvbo_adapters.payloads.formats import FORMATS
 from support.link import link_to
 from support.mosquitto import TIMEOUT_S
 

@@ -148,7 +148,7 @@ def test_it_needs_one_product_file_and_a_line_of_registration(kind):
 def test_the_new_format_decodes_and_reports_a_wrong_setting(product):
     code = """
 from edge_tvbo.config.loader import load
-from edge_tvbo_adapters.payloads import make_codec
+from edge_tvbo_adapters.payloads.formats import make_codec
 print(make_codec("delimited", {"column": "2"})(b"17;21.3;56"))
 try:
     make_codec("delimited", {"column": "0"})

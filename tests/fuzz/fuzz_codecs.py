@@ -18,7 +18,7 @@ from math import isfinite
 from random import Random
 from types import ModuleType
 
-from edge_tvbo_adapters.payloads import FORMATS, make_codec
+from edge_tvbo_adapters.payloads.formats import FORMATS, make_codec
 from fuzz.fuzzing import main
 from fuzz.trees import changed
 

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from edge_tvbo_adapters.payloads import FORMATS
+from edge_tvbo_adapters.payloads.formats import FORMATS
 from fuzz.fuzzing import main
 from support.paths import ROOT
 

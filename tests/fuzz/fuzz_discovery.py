@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from click.testing import CliRunner
-from edge_tvbo_adapters.payloads import all_presets, make_codec
+from edge_tvbo_adapters.payloads.formats import all_presets, make_codec
 from fuzz.fuzzing import main
 from fuzz.trees import changed
 

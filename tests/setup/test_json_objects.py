@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from edge_tvbo_adapters.payloads import make_codec
+from edge_tvbo_adapters.payloads.formats import make_codec
 from hypothesis import given
 from hypothesis import strategies as st
 

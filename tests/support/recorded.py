@@ -7,7 +7,7 @@ message is beside it.
 from datetime import timedelta
 from typing import NamedTuple
 
-from edge_tvbo_adapters.payloads import make_codec
+from edge_tvbo_adapters.payloads.formats import make_codec
 
 
 class Message(NamedTuple):

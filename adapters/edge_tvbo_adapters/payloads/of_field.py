@@ -2,7 +2,7 @@
 
 from edge_tvbo.config.field_settings import FieldSettings
 from edge_tvbo.messages.payloads import Activation, PayloadCodec
-from edge_tvbo_adapters.payloads import downlink, make_codec, preset_of
+from edge_tvbo_adapters.payloads.formats import downlink, make_codec, preset_of
 
 
 def reading_codec(field: FieldSettings, source: int = 0) -> PayloadCodec:

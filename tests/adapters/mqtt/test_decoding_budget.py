@@ -5,7 +5,7 @@ import json
 import pytest
 from edge_tvbo_adapters.mqtt import rate_limits
 from edge_tvbo_adapters.mqtt.message_router import MessageRouter
-from edge_tvbo_adapters.payloads import make_codec
+from edge_tvbo_adapters.payloads.formats import make_codec
 from support.mqtt_bytes import message
 from support.settings import field_settings
 

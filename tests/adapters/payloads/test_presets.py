@@ -4,7 +4,7 @@ import json
 
 import pytest
 from edge_tvbo_adapters.mqtt.topics import Template
-from edge_tvbo_adapters.payloads import all_presets, make_codec
+from edge_tvbo_adapters.payloads.formats import all_presets, make_codec
 from hypothesis import given
 from hypothesis import strategies as st
 from support.recorded import MESSAGES

@@ -7,7 +7,7 @@ from datetime import timedelta
 from math import isfinite
 
 import pytest
-from edge_tvbo_adapters.payloads import FORMATS, make_codec
+from edge_tvbo_adapters.payloads.formats import FORMATS, make_codec
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import max_examples
@@ -139,7 +139,7 @@ def test_invalid_setting_is_a_configuration_error(name, settings, text):
 
 def test_jmespath_is_imported_only_when_configured():
     code = (
-        "import sys; from edge_tvbo_adapters.payloads import FORMATS;"
+        "import sys; from edge_tvbo_adapters.payloads.formats import FORMATS;"
         "[FORMATS.load(each) for each in FORMATS];"
         "sys.exit('jmespath' in sys.modules)"
     )

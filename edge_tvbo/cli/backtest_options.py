@@ -1,4 +1,4 @@
-"""Backtests that the options of a command describe: a recording, and its training and test days."""
+"""Options of a backtest: they describe a recording, and its training and test days."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal

@@ -1,4 +1,4 @@
-"""Documentation of the settings and policies, taken from the structs that declare them."""
+"""Settings reference: documentation of the settings and policies, made from their structs."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Introspection of the settings: names, types, descriptions and defaults, read from the structs."""
+"""Declared settings: the names, types, descriptions and defaults that the structs declare."""
 
 from collections.abc import Mapping
 from contextlib import suppress

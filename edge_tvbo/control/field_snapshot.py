@@ -1,4 +1,4 @@
-"""Stored field: the checked values of a snapshot that concern the field as a whole."""
+"""Field snapshot: the checked values of a snapshot that concern the field as a whole."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Notices: the texts with which a controller informs users about events."""
+"""Notice text: the texts with which a controller informs users about events."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Units: the other units in which a sensor may report by mistake."""
+"""Other units: the units in which a sensor may report by mistake."""
 
 OTHER_UNITS: dict[
     str, tuple[tuple[str, float, float], ...]

@@ -1,4 +1,4 @@
-"""Requests: the commands of a user about one field."""
+"""User requests: the commands of a user about one field."""
 
 from edge_tvbo.control.field_state import FieldState
 from edge_tvbo.control.sensor_selection import SensorSelection

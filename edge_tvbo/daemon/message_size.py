@@ -1,4 +1,4 @@
-"""Size of the health document and of the response to `cmd/status`: each fits in one message."""
+"""Message size: the health document and the response to `cmd/status` each fit in one message."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice

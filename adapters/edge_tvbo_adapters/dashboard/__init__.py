@@ -1,17 +1,17 @@
 """Dashboard: a web page that shows the daemon's decisions live over MQTT, or replays recorded days.
 
-    times.py          times in documents
-    frames.py         what is stored for each interval, and the parts of it that a page shows
-    reading_times.py  which readings in a posterior are new
-    field_state.py    the state of one field, updated by documents; of bounded size, without I/O
-    state.py          the state of all fields and of the connections, updated by messages
-    live.py           the connection to the broker, on asyncio
-    day.py            a recorded day, which the page replays
-    plan.py           the image behind the map of the sensors
-    content.py        what a dashboard shows, and where its data come from
-    http_protocol.py  the time limit of a request
-    server.py         the web server: the page, its files, server-sent events
-    pages/            the files for the browser
+    times.py             times in documents
+    frames.py            what is stored for each interval, and the parts of it that a page shows
+    reading_times.py     which readings in a posterior are new
+    field_state.py       the state of one field, updated by documents; of bounded size, without I/O
+    state.py             the state of all fields and of the connections, updated by messages
+    message_receiver.py  the connection to the broker, on asyncio
+    day.py               a recorded day, which the page replays
+    plan.py              the image behind the map of the sensors
+    content.py           what a dashboard shows, and where its data come from
+    http_protocol.py     the time limit of a request
+    server.py            the web server: the page, its files, server-sent events
+    pages/               the files for the browser
 
 The dashboard is read-only: it publishes nothing and stores nothing that a browser sends.
 """

@@ -7,7 +7,7 @@ Deng et al. 2022. The experiment has three cases:
 - (b) a function on [0, 1] that changes slowly, with T = 500
 - (c) the prices of 48 shares on 823 days
 
-The functions of (a) and (b) are those of `benchmark_functions`, because the functions of the paper
+The functions of (a) and (b) are those of `paper_functions`, because the functions of the paper
 could not be obtained. The `notes` of `VariationBudget` list the differences from the paper.
 
 The data of (c) are not public. Case (c) is run if a directory of ``--data-dir`` contains a file of

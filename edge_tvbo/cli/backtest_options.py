@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from edge_tvbo.cli.recordings import are_own, recording_of, with_complete_rows
+from edge_tvbo.cli.own_readings import are_own, with_complete_rows
+from edge_tvbo.cli.recordings import recording_of
 from edge_tvbo.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

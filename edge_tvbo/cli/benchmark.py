@@ -11,7 +11,8 @@ from edge_tvbo.cli.backtest_options import trainable_recording
 from edge_tvbo.cli.executors import cluster_option, executor_of, jobs_option
 from edge_tvbo.cli.options import WholeNumberRange, by_policy, seed_option
 from edge_tvbo.cli.output import progress
-from edge_tvbo.cli.recordings import is_csv, recording_of, with_complete_rows
+from edge_tvbo.cli.own_readings import with_complete_rows
+from edge_tvbo.cli.recordings import is_csv, recording_of
 from edge_tvbo.errors import ConfigError, DataError, hint, naming_file
 
 if TYPE_CHECKING:

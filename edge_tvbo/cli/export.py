@@ -14,8 +14,7 @@ from edge_tvbo.cli.options import (
     output_file,
     to_option,
 )
-from edge_tvbo.cli.own_readings import own_readings
-from edge_tvbo.cli.recordings import own_field
+from edge_tvbo.cli.own_readings import own_field, own_readings
 from edge_tvbo.errors import ConfigError
 
 

@@ -17,7 +17,8 @@ from edge_tvbo.cli.options import (
     writable_file,
 )
 from edge_tvbo.cli.output import progress
-from edge_tvbo.cli.recordings import is_csv, own_field
+from edge_tvbo.cli.own_readings import own_field
+from edge_tvbo.cli.recordings import is_csv
 from edge_tvbo.config import field_types
 from edge_tvbo.errors import ConfigError
 

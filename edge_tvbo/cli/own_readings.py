@@ -1,16 +1,92 @@
-"""Own readings: readings of a field that a daemon recorded in a chosen period, in one unit."""
+"""Own readings: the readings that a user's daemon recorded, and recordings made of them."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import groupby
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 from edge_tvbo.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from edge_tvbo.config.settings import Settings
     from edge_tvbo.messages.readings import RecordedReadings
+    from edge_tvbo.simulation.recording import Recording
+    from edge_tvbo.simulation.row_range import RowRange
+
+
+def are_own(dataset: str, config: Path | None) -> bool:
+    """Return whether a command's recording is made of the user's own readings, not of a dataset."""
+    return config is not None or dataset == "csv"
+
+
+def own_field(config: Path, field: str | None) -> "tuple[Settings, str]":
+    """Return the settings of a configuration, and the field whose recording a command uses.
+
+    The model file and the kernel of the field may be missing, because recorded readings do not
+    depend on them. `field` is the value of the option `--field`.
+    Raises `ConfigError` if there is no such field, if there are several fields and `--field` is
+    missing, or if the daemon records no readings.
+    """
+    from edge_tvbo_adapters.payloads.formats import FORMATS
+
+    from edge_tvbo.config.loader import load_without_priors
+
+    try:
+        settings = load_without_priors(config, FORMATS)
+    except ConfigError:
+        if config.suffix.lower() != ".toml":
+            click.echo(
+                f"{config} is read as a configuration, because its name does not end in .csv or"
+                " .csv.gz.",
+                err=True,
+            )
+        raise
+    names = list(settings.fields)
+    if field is None and len(names) > 1:
+        raise ConfigError(f"{config} has the fields {', '.join(names)}; add  --field {names[0]}")
+    name = field or names[0]
+    if name not in names:
+        raise ConfigError(f"There is no field {name!r}; allowed: {', '.join(names)}.")
+    if not settings.state.dir:
+        raise ConfigError(
+            f"{config}: the daemon records no readings, because [state] has no dir; set dir, for "
+            'example  [state]  dir = "state"'
+        )
+    return settings, name
+
+
+def own_recording(
+    config: Path,
+    field: str | None,
+    first: datetime | None,
+    to: datetime | None,
+    interval: float | None,
+) -> "Recording":
+    """Return the recording that is made of the user's own readings, as the options select them."""
+    from edge_tvbo_adapters.datasets import stored_readings
+
+    settings, name = own_field(config, field)
+    chosen = settings.fields[name]
+    recording = stored_readings.own_recording(
+        f"{settings.instance}.{name}",
+        own_readings(settings, name, first, to),
+        chosen.sensors,
+        interval or chosen.interval_s,
+        unit=chosen.unit,
+        objective=chosen.objective,
+        names=chosen.sensor_names,
+    )
+    if chosen.positions is None:
+        return recording
+    import numpy as np
+    from msgspec.structs import replace
+
+    places = [chosen.positions[sensor] for sensor in recording.sensors]
+    return replace(recording, positions=np.array(places, np.float64))
 
 
 def own_readings(
@@ -115,3 +191,17 @@ def _newest_time_without(
     if not starts:
         return None
     return starts[-1][1] if len(starts) > 1 else "", end
+
+
+def with_complete_rows(recording: "Recording", span: "RowRange") -> "Recording":
+    """Return the recording of the user's own readings without its incomplete rows.
+
+    The number of rows that are left out is printed to stderr. `span` is the range of the training
+    rows.
+    """
+    from edge_tvbo.simulation.completeness import complete_rows, incomplete_text
+
+    found = complete_rows(recording, span)
+    if left_out := incomplete_text(recording, found, span):
+        click.echo(f"  left out: {left_out}", err=True)
+    return found

@@ -16,7 +16,7 @@ from edge_tvbo.cli.recordings import is_csv, recording_of
 from edge_tvbo.errors import ConfigError, DataError, hint, naming_file
 
 if TYPE_CHECKING:
-    from edge_tvbo.research.experiments.base import ResultTable
+    from edge_tvbo.research.experiments.result_table import ResultTable
     from edge_tvbo.research.problems.recorded_fields import RecordedField
     from edge_tvbo.simulation.recording import Recording
 

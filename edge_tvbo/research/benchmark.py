@@ -22,15 +22,15 @@ from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import build_policy
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.policy.registry import read_settings, settings_class
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.base import Experiment
+from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
+from edge_tvbo.research.experiments.result_table import (
     Drawing,
     Expectation,
-    Experiment,
     Labels,
     ResultTable,
     Row,
 )
-from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
 from edge_tvbo.research.experiments.runner import measured_time
 from edge_tvbo.research.problems import Problem, load_problem
 from edge_tvbo.research.problems.recorded_fields import RecordedField

@@ -11,7 +11,7 @@ import numpy as np
 
 from edge_tvbo.messages.formatting import text_table
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.research.experiments.base import ResultTable
+from edge_tvbo.research.experiments.result_table import ResultTable
 from edge_tvbo.research.experiments.statistics import scipy_stats
 
 SIGNIFICANCE_LEVEL = 0.05

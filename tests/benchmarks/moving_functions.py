@@ -18,7 +18,7 @@ import numpy as np
 
 from edge_tvbo import BoxField, LogBeta, SpatialKernel, make_policy
 from edge_tvbo.research.executors import SerialExecutor
-from edge_tvbo.research.experiments.base import Row
+from edge_tvbo.research.experiments.result_table import Row
 from edge_tvbo.research.experiments.statistics import summarise, with_error
 from edge_tvbo.research.problems.moving_functions import (
     LENGTH_SCALE,

@@ -16,7 +16,7 @@ from edge_tvbo.models.box import BoxField
 from edge_tvbo.research import Problem, benchmark
 from edge_tvbo.research.benchmark import run_benchmark
 from edge_tvbo.research.executors import SerialExecutor, process_pool
-from edge_tvbo.research.experiments.base import Row
+from edge_tvbo.research.experiments.result_table import Row
 from edge_tvbo.research.experiments.statistics import summarise
 from edge_tvbo.research.problems import GridTruth, load_problem, moving_functions, problems
 from edge_tvbo.research.problems.moving_functions import (

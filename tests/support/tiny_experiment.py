@@ -10,7 +10,8 @@ from unittest.mock import patch
 import numpy as np
 
 from edge_tvbo.research.experiments import runner
-from edge_tvbo.research.experiments.base import Expectation, Experiment, PublishedValue, Row
+from edge_tvbo.research.experiments.base import Experiment
+from edge_tvbo.research.experiments.result_table import Expectation, PublishedValue, Row
 
 original_measure_runs = runner.measure_runs
 

@@ -36,15 +36,9 @@ from edge_tvbo.research.experiments.auto_cases import (
     policies,
 )
 from edge_tvbo.research.experiments.auto_goals import best_other, goals
-from edge_tvbo.research.experiments.base import (
-    Expectation,
-    PolicyCase,
-    ResultTable,
-    Row,
-    case_labels,
-    policy_seed,
-)
+from edge_tvbo.research.experiments.base import PolicyCase, policy_seed
 from edge_tvbo.research.experiments.curves import INTERVALS, plot_cells
+from edge_tvbo.research.experiments.result_table import Expectation, ResultTable, Row, case_labels
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.split_experiment import (
     PLACES,

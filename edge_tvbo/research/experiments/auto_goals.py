@@ -13,7 +13,7 @@ from edge_tvbo.research.experiments.auto_cases import (
     REFERENCES,
     kinds_of_change,
 )
-from edge_tvbo.research.experiments.base import Expectation, ResultTable, case_labels
+from edge_tvbo.research.experiments.result_table import Expectation, ResultTable, case_labels
 from edge_tvbo.research.experiments.split_experiment import PLACES, ROOMS
 
 MAX_REGRET = {  # R_T/T of an earlier `auto` (commit 3f8d6e3), whose design used these test days

@@ -41,16 +41,16 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.auto import AutoPolicy
 from edge_tvbo.research.experiments.auto_goals import coverage_goal
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.base import policy_seed
+from edge_tvbo.research.experiments.curves import INTERVALS, plot_cells
+from edge_tvbo.research.experiments.result_table import (
     Cell,
     Expectation,
     Labels,
     ResultTable,
     Row,
     case_labels,
-    policy_seed,
 )
-from edge_tvbo.research.experiments.curves import INTERVALS, plot_cells
 from edge_tvbo.research.experiments.split_experiment import (
     COVERAGE,
     FIELDS,

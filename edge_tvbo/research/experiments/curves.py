@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from edge_tvbo.research.confidence import half_width
-from edge_tvbo.research.experiments.base import Cell, Labels, ResultTable
+from edge_tvbo.research.experiments.result_table import Cell, Labels, ResultTable
 
 BAND = "the bands show 95 % confidence intervals of the mean over the runs"
 INTERVALS = "with 95 % confidence intervals of the mean over the runs"

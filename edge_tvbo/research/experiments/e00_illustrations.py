@@ -19,10 +19,10 @@ from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Policy
 from edge_tvbo.research import random_fields
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.base import Experiment
+from edge_tvbo.research.experiments.result_table import (
     Drawing,
     Expectation,
-    Experiment,
     ResultTable,
     Row,
     Table,

@@ -17,10 +17,12 @@ from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.models.triggers import BlockBounds
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.research import random_fields
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.base import PolicyCase
+from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
+from edge_tvbo.research.experiments.grid_experiment import GridExperiment
+from edge_tvbo.research.experiments.result_table import (
     Cell,
     Expectation,
-    PolicyCase,
     PublishedValue,
     ResultTable,
     Row,
@@ -28,8 +30,6 @@ from edge_tvbo.research.experiments.base import (
     case_key,
     case_labels,
 )
-from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
-from edge_tvbo.research.experiments.grid_experiment import GridExperiment
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import (
     expect_all_less,

@@ -17,7 +17,9 @@ from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.research import random_fields
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.grid_experiment import GridExperiment
+from edge_tvbo.research.experiments.inverse_gamma import fit_inverse_gamma
+from edge_tvbo.research.experiments.result_table import (
     Drawing,
     Expectation,
     Labels,
@@ -25,8 +27,6 @@ from edge_tvbo.research.experiments.base import (
     Row,
     Table,
 )
-from edge_tvbo.research.experiments.grid_experiment import GridExperiment
-from edge_tvbo.research.experiments.inverse_gamma import fit_inverse_gamma
 from edge_tvbo.research.experiments.statistics import expect_all_less, expect_less
 from edge_tvbo.simulation.dataset_lookup import DataSource
 

@@ -20,20 +20,18 @@ import numpy as np
 from edge_tvbo.messages.formatting import counted
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.confidence import block_means
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.base import Experiment, PolicyCase, policy_seed
+from edge_tvbo.research.experiments.curves import plot_with_band
+from edge_tvbo.research.experiments.result_table import (
     Cell,
     Drawing,
     Expectation,
-    Experiment,
     Labels,
-    PolicyCase,
     ResultTable,
     Row,
     Table,
     case_labels,
-    policy_seed,
 )
-from edge_tvbo.research.experiments.curves import plot_with_band
 from edge_tvbo.research.experiments.statistics import expect_all_less, expect_less, standard_error
 from edge_tvbo.simulation.backtest import UNIT_LABEL, Backtest
 from edge_tvbo.simulation.recording import Recording

@@ -52,14 +52,9 @@ from edge_tvbo.models.triggers import BlockBounds, ErrorBound, EveryPeriod, Trig
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.upper_confidence import UpperConfidence
 from edge_tvbo.research.experiments import pendulum
-from edge_tvbo.research.experiments.base import (
-    Expectation,
-    Experiment,
-    ResultTable,
-    Row,
-    Table,
-)
+from edge_tvbo.research.experiments.base import Experiment
 from edge_tvbo.research.experiments.curves import BAND, plot_with_band
+from edge_tvbo.research.experiments.result_table import Expectation, ResultTable, Row, Table
 from edge_tvbo.research.experiments.statistics import expect_less
 from edge_tvbo.simulation.dataset_lookup import DataSource
 

@@ -7,7 +7,7 @@ Deng et al. 2022. The experiment has three cases:
 - (b) a function on [0, 1] that changes slowly, with T = 500
 - (c) the prices of 48 shares on 823 days
 
-The functions of (a) and (b) are those of `paper_functions`, because the functions of the paper
+The functions of (a) and (b) are those of `benchmark_functions`, because the functions of the paper
 could not be obtained. The `notes` of `VariationBudget` list the differences from the paper.
 
 The data of (c) are not public. Case (c) is run if a directory of ``--data-dir`` contains a file of
@@ -50,19 +50,18 @@ from edge_tvbo.models.spatial_kernels import squared_exponential
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.research.confidence import block_means
 from edge_tvbo.research.experiments import benchmark_functions
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.base import Experiment, PolicyCase
+from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
+from edge_tvbo.research.experiments.result_table import (
     Cell,
     Expectation,
-    Experiment,
     Labels,
-    PolicyCase,
     PublishedValue,
     ResultTable,
     Row,
     Table,
     case_labels,
 )
-from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import expect_all_less, standard_error
 from edge_tvbo.simulation.dataset_lookup import DataSource, search_directories

@@ -17,17 +17,17 @@ from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
 from edge_tvbo.research import random_fields
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.base import Experiment
+from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
+from edge_tvbo.research.experiments.grid_experiment import SIDE
+from edge_tvbo.research.experiments.result_table import (
     Expectation,
-    Experiment,
     Labels,
     ResultTable,
     Row,
     Table,
     case_labels,
 )
-from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
-from edge_tvbo.research.experiments.grid_experiment import SIDE
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import SIGNIFICANCE_LEVEL, expect_less, paired_test
 from edge_tvbo.simulation.dataset_lookup import DataSource

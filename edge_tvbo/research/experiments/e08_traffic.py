@@ -31,16 +31,15 @@ import numpy as np
 
 from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.numerics.types import Array
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.base import Experiment, PolicyCase
+from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
+from edge_tvbo.research.experiments.result_table import (
     Expectation,
-    Experiment,
-    PolicyCase,
     ResultTable,
     Row,
     Table,
     case_labels,
 )
-from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import expect_less_regret
 from edge_tvbo.simulation.backtest import UNIT_LABEL

@@ -15,7 +15,9 @@ from edge_tvbo.models.field import SensorField, grid
 from edge_tvbo.models.spatial_kernels import SpatialKernel
 from edge_tvbo.policy import make_policy
 from edge_tvbo.research import random_fields
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.curves import plot_cells
+from edge_tvbo.research.experiments.grid_experiment import GridExperiment
+from edge_tvbo.research.experiments.result_table import (
     Expectation,
     Labels,
     ResultTable,
@@ -23,8 +25,6 @@ from edge_tvbo.research.experiments.base import (
     Table,
     case_labels,
 )
-from edge_tvbo.research.experiments.curves import plot_cells
-from edge_tvbo.research.experiments.grid_experiment import GridExperiment
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import expect_all_less, expect_less
 

@@ -22,15 +22,15 @@ from edge_tvbo.models.temporal_models import FittableModel, TimeVarying
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy.upper_confidence import UpperConfidence
 from edge_tvbo.research import random_fields
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.curves import BAND, plot_with_band
+from edge_tvbo.research.experiments.grid_experiment import GridExperiment
+from edge_tvbo.research.experiments.result_table import (
     Expectation,
     ResultTable,
     Row,
     Table,
     case_labels,
 )
-from edge_tvbo.research.experiments.curves import BAND, plot_with_band
-from edge_tvbo.research.experiments.grid_experiment import GridExperiment
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import expect_less
 

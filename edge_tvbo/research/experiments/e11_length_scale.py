@@ -39,15 +39,7 @@ import numpy as np
 
 from edge_tvbo.models.arm_space import Arm
 from edge_tvbo.policy.unknown_length_scale.policies import LengthScalePolicy
-from edge_tvbo.research.experiments.base import (
-    Drawing,
-    Expectation,
-    Experiment,
-    Labels,
-    ResultTable,
-    Row,
-    Table,
-)
+from edge_tvbo.research.experiments.base import Experiment
 from edge_tvbo.research.experiments.benchmark_functions import BERKENKAMP, MICHALEWICZ
 from edge_tvbo.research.experiments.e11_objectives import (
     FILES,
@@ -81,6 +73,14 @@ from edge_tvbo.research.experiments.e11_policies import (
     case,
     make_e11_policy,
     most_likely_nearby,
+)
+from edge_tvbo.research.experiments.result_table import (
+    Drawing,
+    Expectation,
+    Labels,
+    ResultTable,
+    Row,
+    Table,
 )
 from edge_tvbo.research.experiments.statistics import expect_all_less, expect_less
 from edge_tvbo.simulation.dataset_lookup import DataSource

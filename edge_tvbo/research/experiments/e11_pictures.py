@@ -6,7 +6,6 @@ import numpy as np
 
 from edge_tvbo.models.box import BoxField
 from edge_tvbo.models.spatial_kernels import SpatialKernel
-from edge_tvbo.research.experiments.base import Labels, ResultTable
 from edge_tvbo.research.experiments.benchmark_functions import BERKENKAMP
 from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
 from edge_tvbo.research.experiments.e11_objectives import NOISE_VARIANCE, NU
@@ -24,6 +23,7 @@ from edge_tvbo.research.experiments.e11_policies import (
     case,
     most_likely_nearby,
 )
+from edge_tvbo.research.experiments.result_table import Labels, ResultTable
 
 STEPS = {"R_t": "cumulative regret", "best": "best regret"}  # axis labels of the curves
 FIVE_PLACES = (0.7, 0.85, 0.93, 0.97, 1.0)  # of the readings, on the slope of Berkenkamp's function

@@ -20,8 +20,8 @@ from edge_tvbo.policy.unknown_length_scale.candidates import (
 from edge_tvbo.policy.unknown_length_scale.fitting import McmcSelector, MlSelector
 from edge_tvbo.policy.unknown_length_scale.policies import LengthScalePolicy
 from edge_tvbo.policy.unknown_length_scale.posterior import Fit, LengthScaleSelector, Readings
-from edge_tvbo.research.experiments.base import Labels, case_labels
 from edge_tvbo.research.experiments.e11_objectives import NU
+from edge_tvbo.research.experiments.result_table import Labels, case_labels
 
 BETA = 1.0
 DELTA = 0.1  # δ of LB's elimination; it has no effect without noise

@@ -21,16 +21,16 @@ from edge_tvbo.models.beta import LogBeta
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array, Int64Array
 from edge_tvbo.policy import make_policy
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.base import Experiment
+from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
+from edge_tvbo.research.experiments.result_table import (
     Expectation,
-    Experiment,
     PublishedValue,
     ResultTable,
     Row,
     Table,
     case_labels,
 )
-from edge_tvbo.research.experiments.curves import BAND, plot_mean_curves
 from edge_tvbo.research.experiments.run_policy import regrets, run_policy
 from edge_tvbo.research.experiments.statistics import expect_less_regret
 

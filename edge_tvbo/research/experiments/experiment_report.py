@@ -9,10 +9,10 @@ import msgspec
 
 from edge_tvbo.errors import MissingExtra, naming_file
 from edge_tvbo.messages.formatting import csv_table, significant, text_table
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.base import Experiment
+from edge_tvbo.research.experiments.result_table import (
     Cell,
     Expectation,
-    Experiment,
     PublishedValue,
     ResultTable,
     Row,

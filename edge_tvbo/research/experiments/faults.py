@@ -47,15 +47,15 @@ from edge_tvbo.models.structural_model import prior_structure
 from edge_tvbo.numerics.types import Array, Int64Array, Mask
 from edge_tvbo.policy import make_policy
 from edge_tvbo.policy.base import Choice, Policy
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.base import policy_seed
+from edge_tvbo.research.experiments.cold_start import GUESSED_CORRELATION
+from edge_tvbo.research.experiments.result_table import (
     Expectation,
     Labels,
     ResultTable,
     Row,
     case_labels,
-    policy_seed,
 )
-from edge_tvbo.research.experiments.cold_start import GUESSED_CORRELATION
 from edge_tvbo.research.experiments.split_experiment import SplitExperiment, TrainTestSplit
 from edge_tvbo.training.structural_fit import fit_structure, rows_without_nan
 

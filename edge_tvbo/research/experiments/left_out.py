@@ -25,13 +25,13 @@ import numpy as np
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.policy import make_policy
 from edge_tvbo.research.experiments.auto_goals import NO_REGRET
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.base import policy_seed
+from edge_tvbo.research.experiments.result_table import (
     Expectation,
     Labels,
     ResultTable,
     Row,
     case_labels,
-    policy_seed,
 )
 from edge_tvbo.research.experiments.split_experiment import (
     ROOMS,

@@ -28,8 +28,8 @@ from edge_tvbo.messages.events import DeadlineElapsed, IntervalElapsed, Reading
 from edge_tvbo.models.field import SensorField
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.policy import make_policy
-from edge_tvbo.research.experiments.base import Expectation, ResultTable, Row, case_labels
 from edge_tvbo.research.experiments.curves import INTERVALS
+from edge_tvbo.research.experiments.result_table import Expectation, ResultTable, Row, case_labels
 from edge_tvbo.research.experiments.split_experiment import SplitExperiment, TrainTestSplit
 from edge_tvbo.simulation.replay import REPLY_SHARE
 from edge_tvbo.training.covariance import with_structure

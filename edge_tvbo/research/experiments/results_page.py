@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from edge_tvbo.research.experiments.base import Experiment, ResultTable, Table, table_labels
+from edge_tvbo.research.experiments.base import Experiment
 from edge_tvbo.research.experiments.experiment_report import cells_with_published, verdicts
+from edge_tvbo.research.experiments.result_table import ResultTable, Table, table_labels
 from edge_tvbo.research.experiments.statistics import with_error
 
 WORDS = {True: "holds", False: "**fails**", None: "open"}

@@ -14,7 +14,8 @@ import msgspec
 from edge_tvbo import __version__
 from edge_tvbo.errors import DataError
 from edge_tvbo.research.experiments import load
-from edge_tvbo.research.experiments.base import Experiment, Row
+from edge_tvbo.research.experiments.base import Experiment
+from edge_tvbo.research.experiments.result_table import Row
 from edge_tvbo.research.resumable_jobs import RESULTS_DIRECTORY, ResumableJobs, write_atomically
 from edge_tvbo.simulation.dataset_lookup import DataSource
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from edge_tvbo.numerics.types import Array
 from edge_tvbo.plugins import optional_module
-from edge_tvbo.research.experiments.base import (
+from edge_tvbo.research.experiments.result_table import (
     Cell,
     Expectation,
     PublishedValue,

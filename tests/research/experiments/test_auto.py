@@ -17,7 +17,8 @@ from edge_tvbo.research.experiments.auto_cases import (
     RATES,
     REFERENCES,
 )
-from edge_tvbo.research.experiments.base import PolicyCase, Row, case_labels
+from edge_tvbo.research.experiments.base import PolicyCase
+from edge_tvbo.research.experiments.result_table import Row, case_labels
 from edge_tvbo.research.experiments.split_experiment import PLACES, ROOMS
 from edge_tvbo.research.experiments.statistics import summarise
 

@@ -5,8 +5,8 @@ import pytest
 from support.recordings import data_source
 
 from edge_tvbo.research.experiments import cold_start, split_experiment
-from edge_tvbo.research.experiments.base import Row, case_labels
 from edge_tvbo.research.experiments.cold_start import FIRST_YEAR, ROOM_STARTS, WHOLE, ColdStart
+from edge_tvbo.research.experiments.result_table import Row, case_labels
 from edge_tvbo.research.experiments.split_experiment import FIELDS, TrainTestSplit
 from edge_tvbo.research.experiments.statistics import summarise
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from edge_tvbo.research.experiments.base import Cell
 from edge_tvbo.research.experiments.curves import plot_with_band
+from edge_tvbo.research.experiments.result_table import Cell
 
 
 class Axes:

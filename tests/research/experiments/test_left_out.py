@@ -5,8 +5,8 @@ import pytest
 from support.recordings import data_source
 
 from edge_tvbo.research.experiments import left_out
-from edge_tvbo.research.experiments.base import Row, case_labels
 from edge_tvbo.research.experiments.left_out import DESIGNS, TEXTBOOK, LeftOut
+from edge_tvbo.research.experiments.result_table import Row, case_labels
 from edge_tvbo.research.experiments.split_experiment import TrainTestSplit
 from edge_tvbo.research.experiments.statistics import summarise
 

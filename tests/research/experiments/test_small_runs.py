@@ -24,10 +24,11 @@ from edge_tvbo.research.experiments import (
     e09_constant_beta,
     e10_model_mismatch,
 )
-from edge_tvbo.research.experiments.base import Cell, PublishedValue, Row, run_generator
+from edge_tvbo.research.experiments.base import run_generator
 from edge_tvbo.research.experiments.experiment_report import check_expectations, comparison_table
 from edge_tvbo.research.experiments.inverse_gamma import fit_inverse_gamma
 from edge_tvbo.research.experiments.monte_carlo import run_resetting_policy
+from edge_tvbo.research.experiments.result_table import Cell, PublishedValue, Row
 from edge_tvbo.research.experiments.run_policy import run_policy
 from edge_tvbo.research.experiments.statistics import standard_errors_apart, summarise
 

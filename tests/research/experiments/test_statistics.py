@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from support.tiny_experiment import TinyExperiment
 
 from edge_tvbo.research.confidence import block_means
-from edge_tvbo.research.experiments.base import Row, Table
+from edge_tvbo.research.experiments.result_table import Row, Table
 from edge_tvbo.research.experiments.results_page import section
 from edge_tvbo.research.experiments.statistics import (
     SIGNIFICANCE_LEVEL,

@@ -226,7 +226,7 @@ def simulate(
 
     from edge_tvbo.config.mqtt_settings import Mqtt
     from edge_tvbo.daemon.signals import stop_on_signal
-    from edge_tvbo.simulation.dataset_lookup import shift_to_today
+    from edge_tvbo.simulation.recording import shift_to_today
 
     print_warnings()
     recording = data_source(data_dir).load(dataset, gaps)

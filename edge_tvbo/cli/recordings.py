@@ -40,7 +40,8 @@ def recording_of(
     """
     from msgspec.structs import replace
 
-    from edge_tvbo.simulation.dataset_lookup import load_recording, with_replies
+    from edge_tvbo.simulation.dataset_lookup import load_recording
+    from edge_tvbo.simulation.recording import with_replies
 
     if config is not None:
         for option in given_options("dataset", "data_dir"):

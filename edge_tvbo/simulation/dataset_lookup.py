@@ -12,13 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from msgspec.structs import replace
-
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import range_text
-from edge_tvbo.simulation.recording import Recording
-
-DAY = 86_400.0  # s
+from edge_tvbo.simulation.recording import Recording, with_replies
 
 
 class Dataset(Protocol):
@@ -95,19 +91,6 @@ def load_recording(dataset: Dataset, first: Iterable[str] = (), gaps: str = "sil
     return with_replies(recording, gaps)
 
 
-def with_replies(recording: Recording, gaps: str) -> Recording:
-    """Return a dataset's `recording` with its gaps treated as "silent", "filled" or "paper".
-
-    `load_recording` describes these values.
-    """
-    if gaps == "silent":
-        return recording
-    filled = recording.observed | recording.observed.any(axis=1, keepdims=True)
-    if gaps == "paper":
-        return replace(recording, observed=filled)
-    return replace(recording, replies=filled)
-
-
 def with_home(path: str) -> Path:
     """Return the path of a dataset with the home directory in place of ``~``.
 
@@ -146,15 +129,6 @@ def search_directories(first: Iterable[str] = ()) -> list[str]:
     with suppress(DataError):  # a user without a home directory
         cached = [str(cache_directory())]
     return [*named, *from_environment, *cached, *beside]
-
-
-def shift_to_today(recording: Recording, now: float) -> Recording:
-    """Return a copy of a dataset's recording, moved in time to end on the UTC day of `now`.
-
-    All times are moved by the same number of whole days. `now` is in seconds since 1970.
-    """
-    last = recording.start + (len(recording.values) - 1) * recording.interval
-    return replace(recording, start=recording.start + DAY * (now // DAY - last // DAY))
 
 
 def describe(recording: Recording) -> dict[str, Any]:

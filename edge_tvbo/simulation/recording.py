@@ -7,6 +7,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from edge_tvbo.errors import DataError
 from edge_tvbo.messages.formatting import named
@@ -19,6 +20,7 @@ USUAL_INTERVALS = (  # s, from a minute to a day
     *(60.0, 120.0, 300.0, 600.0, 900.0, 1200.0, 1800.0),
     *(3600.0, 7200.0, 10_800.0, 14_400.0, 21_600.0, 43_200.0, 86_400.0),
 )
+DAY = 86_400.0  # s
 ROUNDING = 1e-6  # s; largest rounding error of a difference of two times
 MAX_ROUNDING = 0.05  # intervals; below 1/16, because an interval has up to 16 activations
 TOPIC_LEVEL = re.compile(r"[A-Za-z0-9_.-]+")
@@ -176,3 +178,25 @@ def _check_arrays(recording: Recording) -> None:
             f"{recording.name}: positions have shape {positions.shape}; "
             f"they must be finite and ({M}, 2), x and y in metres."
         )
+
+
+def with_replies(recording: Recording, gaps: str) -> Recording:
+    """Return the `recording` with its gaps treated as "silent", "filled" or "paper".
+
+    `dataset_lookup.load_recording` describes these values.
+    """
+    if gaps == "silent":
+        return recording
+    filled = recording.observed | recording.observed.any(axis=1, keepdims=True)
+    if gaps == "paper":
+        return replace(recording, observed=filled)
+    return replace(recording, replies=filled)
+
+
+def shift_to_today(recording: Recording, now: float) -> Recording:
+    """Return a copy of a recording, moved in time to end on the UTC day of `now`.
+
+    All times are moved by the same number of whole days. `now` is in seconds since 1970.
+    """
+    last = recording.start + (len(recording.values) - 1) * recording.interval
+    return replace(recording, start=recording.start + DAY * (now // DAY - last // DAY))

@@ -33,7 +33,6 @@ AREAS = {  # the loggers of each area of `LogLevels`
         "edge_tvbo.daemon.checkpoints",
         "edge_tvbo.daemon.journal",
         "edge_tvbo.daemon.restoration",
-        "edge_tvbo.daemon.restored_controller",
         "edge_tvbo_adapters.storage",
     ),
     "homeassistant": ("edge_tvbo_adapters.homeassistant",),

@@ -7,7 +7,7 @@ from pathlib import Path
 from edge_tvbo.config.changes import changes
 from edge_tvbo.config.errors import ConfigErrors
 from edge_tvbo.daemon.daemon import Daemon
-from edge_tvbo.daemon.restored_controller import log_removed, restore_controller
+from edge_tvbo.daemon.restoration import log_removed, restore_controller
 from edge_tvbo.errors import EdgeTvboError, error_text
 from edge_tvbo.messages.documents import Notice
 from edge_tvbo.messages.formatting import rfc3339

@@ -16,7 +16,7 @@ from support.examples import max_examples
 from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.control.controller_state import SNAPSHOT_KIND, counters
-from edge_tvbo.daemon.restored_controller import restore_controller
+from edge_tvbo.daemon.restoration import restore_controller
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify, Recommend
 from edge_tvbo.messages.events import (

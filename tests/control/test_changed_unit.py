@@ -6,7 +6,7 @@ from support.controllers import INTERVAL, controller_settings
 
 from edge_tvbo.config.alert_settings import AlertSettings
 from edge_tvbo.control.controller import Controller
-from edge_tvbo.daemon.restored_controller import restore_controller
+from edge_tvbo.daemon.restoration import restore_controller
 from edge_tvbo.errors import SnapshotError
 from edge_tvbo.messages.commands import Activate, Notify
 from edge_tvbo.messages.events import (

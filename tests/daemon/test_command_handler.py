@@ -9,7 +9,7 @@ from edge_tvbo import SensorField, make_policy
 from edge_tvbo.config.energy_settings import BatterySettings, EnergySettings, SensorEnergy
 from edge_tvbo.control.controller import Controller
 from edge_tvbo.daemon.command_handler import CommandHandler
-from edge_tvbo.daemon.restored_controller import restore_controller
+from edge_tvbo.daemon.restoration import restore_controller
 from edge_tvbo.messages.commands import Activate
 from edge_tvbo.messages.documents import (
     Decision,

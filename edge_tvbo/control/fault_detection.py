@@ -49,7 +49,7 @@ from numpy.typing import NDArray
 from edge_tvbo.control.facts import Compared, Excluded, Fault, FaultKind
 from edge_tvbo.control.fault_evidence import PRIOR_SQUARES, FaultEvidence, PredictedReading
 from edge_tvbo.control.fault_statistics import FaultStatistics
-from edge_tvbo.control.other_units import OTHER_UNITS
+from edge_tvbo.control.mistaken_units import OTHER_UNITS
 from edge_tvbo.control.sensor_arrays import arrays_of, load_arrays
 from edge_tvbo.control.sensor_health import retry_after
 from edge_tvbo.errors import SnapshotError

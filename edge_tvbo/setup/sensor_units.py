@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from edge_tvbo.config.field_units import wrong_unit
-from edge_tvbo.control.other_units import OTHER_UNITS
+from edge_tvbo.control.mistaken_units import OTHER_UNITS
 from edge_tvbo.messages.formatting import may_be_same_unit
 from edge_tvbo.setup.known_quantities import Quantity
 from edge_tvbo.setup.sensor_groups import SensorGroup

@@ -1,4 +1,4 @@
-"""Other units: the units in which a sensor may report by mistake."""
+"""Mistaken units: the units in which a sensor may report by mistake."""
 
 OTHER_UNITS: dict[
     str, tuple[tuple[str, float, float], ...]

@@ -14,8 +14,8 @@ from threading import Event, Thread
 import pytest
 from click.testing import CliRunner
 from edge_tvbo_adapters import payloads
+from edge_tvbo_adapters.payloads.field_payloads import reading_codec
 from edge_tvbo_adapters.payloads.formats import FORMATS, all_presets, make_codec
-from edge_tvbo_adapters.payloads.of_field import reading_codec
 from hypothesis import given
 from hypothesis import strategies as st
 from support.mosquitto import TIMEOUT_S

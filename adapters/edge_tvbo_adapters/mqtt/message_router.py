@@ -13,7 +13,7 @@ from edge_tvbo.messages.events import BatteryReported, Event, Reading, Unreadabl
 from edge_tvbo.messages.payloads import PayloadCodec
 from edge_tvbo_adapters.mqtt.rate_limits import MAX_DECODING_SHARE, SenderLimits
 from edge_tvbo_adapters.mqtt.topics import Template, topic_of
-from edge_tvbo_adapters.payloads.of_field import battery_codec, reading_codec
+from edge_tvbo_adapters.payloads.field_payloads import battery_codec, reading_codec
 
 MAX_DETAIL = 200  # characters of a topic or an error text; the rest is cut off
 UNKNOWN_SENSORS = ""  # stands for all sensors outside the field, which share one rate limit

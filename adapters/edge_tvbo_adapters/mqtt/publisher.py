@@ -21,7 +21,7 @@ from edge_tvbo_adapters.mqtt.outbox import Outbox
 from edge_tvbo_adapters.mqtt.publication import ActivationId
 from edge_tvbo_adapters.mqtt.request_queue import UNKNOWN_VERB, VERBS
 from edge_tvbo_adapters.mqtt.topics import SENSOR_PLACE, activation_payload, publishable
-from edge_tvbo_adapters.payloads.of_field import activation
+from edge_tvbo_adapters.payloads.field_payloads import activation
 
 LEVELS = {Hotspot: "hotspot", Alert: "alert", PublishedPosterior: "posterior"}  # of topics
 DOCUMENTS = ("selected", *LEVELS.values())  # of a field

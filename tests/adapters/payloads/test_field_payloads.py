@@ -10,8 +10,8 @@ from edge_tvbo_adapters.mqtt.publisher import activations
 from edge_tvbo_adapters.mqtt.topics import Template, activation_payload
 from edge_tvbo_adapters.payloads import formats as payloads
 from edge_tvbo_adapters.payloads.decode import check_settings
+from edge_tvbo_adapters.payloads.field_payloads import activation, reading_codec
 from edge_tvbo_adapters.payloads.formats import FORMATS, all_presets, make_codec
-from edge_tvbo_adapters.payloads.of_field import activation, reading_codec
 from support.paths import DOCS
 from support.recorded import MESSAGES
 

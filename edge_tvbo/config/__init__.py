@@ -3,7 +3,7 @@
 The module `loader` reads a file in four steps:
 
 1. `toml_positions` finds the line of each key.
-2. `table_reader` converts each value to the type that `settings` declares.
+2. `reader` converts each value to the type that `settings` declares.
 3. `cross_checks` compares settings with each other and with files on disk.
 4. If the file has no errors, its values become a `Settings` struct.
 

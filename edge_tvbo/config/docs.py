@@ -1,4 +1,4 @@
-"""Settings reference: documentation of the settings and policies, made from their structs."""
+"""Documentation of the settings and policies, made from the structs that declare them."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Declared settings: the names, types, descriptions and defaults that the structs declare."""
+"""Introspection of the settings: names, types, descriptions and defaults, read from the structs."""
 
 from collections.abc import Mapping
 from contextlib import suppress

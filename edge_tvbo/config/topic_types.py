@@ -1,6 +1,6 @@
 """Types of MQTT topics, of the sensor names in topics, and of the payloads of commands.
 
-The parsers follow the same rules as those in `value_types`.
+The parsers follow the same rules as those in `field_types`.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Posterior factory: the fastest implementation for a field and a temporal model.
+"""Posterior selection: the fastest implementation for a field and a temporal model.
 
 The exact posterior of `MAX_EXACT_SENSORS` sensors takes a tenth of a millisecond per interval. The
 cost grows with the square of the number of sensors, and faster once the processor's cache is full.

@@ -1,4 +1,4 @@
-"""Functions of the papers, of one or a few variables, with their domains and known maxima.
+"""Benchmark functions of one or a few variables, with their domains and known maxima.
 
 Two functions are static ([LB] section 5); their smoothness differs from place to place. Two other
 functions, on [0, 1], change with time ([ET] App. B, after Deng et al. 2022): `abrupt` changes

@@ -13,7 +13,7 @@ from threading import Event, Thread
 
 import pytest
 from click.testing import CliRunner
-from edge_tvbo_adapters import payloads
+from edge_tvbo_adapters.payloads import formats
 from edge_tvbo_adapters.payloads.field_payloads import reading_codec
 from edge_tvbo_adapters.payloads.formats import FORMATS, all_presets, make_codec
 from hypothesis import given
@@ -1833,7 +1833,7 @@ def test_friendly_names_with_two_slashes_can_be_activated(init_with):
 
 def test_a_value_that_two_integrations_recognise_is_one_sensor(init_with, monkeypatch):
     same = {"tasmota": PRESETS["tasmota"], "jmespath": PRESETS["tasmota"]}
-    monkeypatch.setattr(payloads, "all_presets", lambda: same)
+    monkeypatch.setattr(formats, "all_presets", lambda: same)
     body = '{"AM2301": {"Temperature": 20.0}, "TempUnit": "C"}'
 
     made, _ = init_with({"tele/cellar/SENSOR": body})

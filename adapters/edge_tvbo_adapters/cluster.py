@@ -107,9 +107,17 @@ def _client(scheduler: Any) -> "Client":
     """
     from distributed import Client
 
+    class ClosedOnFailure(Client):  # type: ignore[misc]  # Dask has no types
+        def __init__(self) -> None:
+            try:
+                super().__init__(scheduler, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
+            except AssertionError:
+                self.close()  # if garbage collection closed it, this could block the next client
+                raise
+
     for _ in range(CONNECT_ATTEMPTS):
         with suppress(AssertionError):
-            return Client(scheduler, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
+            return ClosedOnFailure()
     address = getattr(scheduler, "scheduler_address", scheduler)
     raise ClusterError(
         f"scheduler {address}: no connection in {CONNECT_ATTEMPTS} attempts, because workers "

@@ -120,8 +120,8 @@ def _client(scheduler: Any) -> "Client":
             return ClosedOnFailure()
     address = getattr(scheduler, "scheduler_address", scheduler)
     raise ClusterError(
-        f"scheduler {address}: no connection in {CONNECT_ATTEMPTS} attempts, because workers "
-        "joined or left at the same moment. Run the same command again."
+        f"scheduler {address}: no connection in {CONNECT_ATTEMPTS} attempts, probably because "
+        "workers joined or left at the same moments. Run the same command again."
     )
 
 

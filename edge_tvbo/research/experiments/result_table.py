@@ -41,7 +41,7 @@ class PublishedValue(NamedTuple):
 
     @property
     def error(self) -> float | None:
-        """Standard error of a published result beside the table; None if it is unknown."""
+        """Standard error of the published mean; None if no standard deviation is published."""
         return None if self.sd is None else float(self.sd / self.runs**0.5)
 
 
@@ -65,12 +65,12 @@ class Cell(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Standard error of a cell of the result table, of its mean over the runs."""
+        """Standard error of a result's mean over the runs."""
         return float(self.sd / self.runs**0.5)
 
     @property
     def half_width(self) -> float:
-        """Half the width of the 95 % interval of a result table's mean; 0 if there is one run."""
+        """Half the width of the 95 % interval of a result's mean; 0 if there is one run."""
         return 0.0 if self.runs == 1 else errors_to_half_width(self.runs) * self.error
 
     def __str__(self) -> str:
@@ -130,7 +130,7 @@ class ResultTable:
         return self._found[case_key(case, number)]
 
     def differences(self, number: str, ours: Labels, theirs: Labels) -> Array:
-        """Return the table's results of `number` in the case `ours` minus those in `theirs`.
+        """Return the results of `number` in the case `ours` minus those in the case `theirs`.
 
         The result has a value for each run that has both numbers.
         """
@@ -144,7 +144,7 @@ class ResultTable:
         )
 
     def values(self, number: str, case: Labels) -> Array:
-        """Return the result `number` in each run of a `case` of the table."""
+        """Return the value of `number` in each run of a `case` in the result table."""
         return np.array([row.numbers[number] for row in self._rows_of[case_key(case)]])
 
     def curves(self, curve: str, case: Labels) -> list[list[float]]:
@@ -156,11 +156,11 @@ class ResultTable:
         return np.asarray(np.mean(self.curves(curve, case), axis=0))
 
     def mean(self, number: str, **case: object) -> float:
-        """Return the table's mean result: of `number`, over the runs with the labels `case`."""
+        """Return the mean of a result `number` over the runs with the labels `case`."""
         return self.cell(number, case_labels(**case)).mean
 
     def values_of(self, label: str) -> list[str]:
-        """Return all values of the label `label` in the result table's cells, each value once.
+        """Return each value of the label `label` in the result table's cells once.
 
         The values are in the order of the cells.
         """
